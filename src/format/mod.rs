@@ -1,0 +1,169 @@
+//! Extent formats behind one trait. Nothing outside a format's own file names it: readers come from the bytes, writers from the
+//! [`FormatRegistry`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+
+use crate::predicate::{BlockPredicate, Evidence, Outcomes};
+use crate::storage::{Sink, Source};
+use crate::Result;
+
+/// 0-based ordinal of a block (a TLM record batch, a Parquet row group) in its extent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockId(pub u32);
+
+/// Everything known about an extent once it is open, without reading any block.
+#[derive(Debug, Clone)]
+pub struct ExtentMetadata {
+    /// Registry name of the format ("tlm", "parquet").
+    pub format: &'static str,
+    /// What the file calls its version ("PENSIEVE v2", "KYMA v1", "Parquet 1.0").
+    pub version: String,
+    /// Arrow schema of the file.
+    pub schema: SchemaRef,
+    /// Rows of each block, in block order.
+    pub block_rows: Vec<u64>,
+    /// Size of the file in bytes.
+    pub byte_size: u64,
+    /// Why statistics in the file are not used, if they are not ("4 blocks but 2 statistics entries").
+    pub stats_rejected: Option<String>,
+}
+
+impl ExtentMetadata {
+    /// Rows of the extent.
+    pub fn row_count(&self) -> u64 {
+        self.block_rows.iter().sum()
+    }
+}
+
+/// Where a block stands in its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockLocation {
+    /// Absolute byte offset of the block.
+    pub offset: u64,
+    /// Bytes of the block (all columns).
+    pub length: u64,
+}
+
+/// An open extent. Cheap to share between threads; every method may be called concurrently.
+pub trait ExtentReader: Send + Sync {
+    /// What the footer says.
+    fn metadata(&self) -> &ExtentMetadata;
+
+    /// Statistics of one block, if the file has trustworthy ones.
+    fn block_evidence(&self, block: BlockId) -> Option<&dyn Evidence>;
+
+    /// Where the block's bytes are.
+    fn block_location(&self, block: BlockId) -> Option<BlockLocation>;
+
+    /// Which outcomes `predicate` may have over the rows of `block`. Conservative: unknown is every outcome.
+    fn evaluate_block(&self, block: BlockId, predicate: &BlockPredicate) -> Result<Outcomes>;
+
+    /// The blocks in which some row may satisfy `predicate`, in file order.
+    fn pruned_blocks(&self, predicate: &BlockPredicate) -> Result<Vec<BlockId>>;
+
+    /// Decodes the columns `projection` (indices into the schema, in the order wanted, repeats allowed) of one block. Fetches
+    /// only the bytes of those columns. With an empty projection the batch has no columns and the block's row count.
+    fn read_block(&self, block: BlockId, projection: &[usize]) -> Result<RecordBatch>;
+
+    /// The rows of `block` that may satisfy `predicate`, by evidence finer than the block (page index). Called only for blocks
+    /// that [`ExtentReader::evaluate_block`] kept. The default is every row.
+    fn candidate_rows(&self, block: BlockId, predicate: &BlockPredicate) -> Result<RowRanges> {
+        let _ = predicate;
+        let rows = self.metadata().block_rows.get(block.0 as usize).copied().unwrap_or(0);
+        Ok(RowRanges::all(rows))
+    }
+
+    /// Like [`ExtentReader::read_block`], for the given rows of the block only, in order.
+    fn read_rows(&self, block: BlockId, projection: &[usize], rows: &RowRanges) -> Result<RecordBatch>;
+}
+
+/// Rows of one block: ascending, disjoint, non-empty half-open ranges of 0-based row numbers within the block.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RowRanges(pub Vec<std::ops::Range<u64>>);
+
+impl RowRanges {
+    /// All `rows` rows of a block.
+    pub fn all(rows: u64) -> Self {
+        if rows == 0 { Self(Vec::new()) } else { Self(vec![0..rows]) }
+    }
+
+    /// How many rows are in the ranges.
+    pub fn row_count(&self) -> u64 {
+        self.0.iter().map(|r| r.end - r.start).sum()
+    }
+}
+
+/// Per-column statistics of an extent as the catalog stores them; see `docs/tlm.md`.
+pub type ColumnStatsJson = serde_json::Value;
+
+/// What a writer hands the catalog once an extent is complete. The fields and their meaning are the contract of the storage
+/// format's reference.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExtentWriteResult {
+    /// Fresh v4 UUID.
+    pub extent_id: uuid::Uuid,
+    /// Object-store key or path of the file.
+    pub object_path: String,
+    /// Size of the file in bytes.
+    pub byte_size: u64,
+    /// Rows written.
+    pub row_count: u64,
+    /// Blocks written.
+    pub block_count: u32,
+    /// Smallest value of the first timestamp column, in nanoseconds since the Unix epoch.
+    pub min_timestamp_nanos: Option<i64>,
+    /// Largest value of the first timestamp column.
+    pub max_timestamp_nanos: Option<i64>,
+    /// Paths present in dynamic columns, per column. `None` means unknown, which is not the same as none.
+    pub present_paths: Option<BTreeMap<String, Vec<String>>>,
+    /// `{"column": {"distinct": [...] | null, "tokens": [...] | null}}`.
+    pub column_stats: ColumnStatsJson,
+}
+
+/// How an extent is written. Formats ignore what they have no use for.
+#[derive(Debug, Clone, Default)]
+pub struct WriteOptions {
+    /// Body compression: "none", "lz4", "zstd" (format-specific default when `None`).
+    pub compression: Option<String>,
+    /// Columns stored as Arrow dictionaries: `Some(true)` chooses low-cardinality string columns by looking at the first block.
+    pub dictionary: bool,
+    /// TLM magic stem: "pensieve" (default), "pnsv" or "kyma".
+    pub magic: Option<String>,
+    /// Parquet: columns that get bloom filters (patterns with `*`); `None` chooses identifier columns by name.
+    pub bloom_columns: Option<Vec<String>>,
+    /// Columns the rows are already sorted by, ascending, recorded as metadata where the format can.
+    pub sorted_by: Vec<String>,
+}
+
+/// Writes one extent: blocks in, one file and one [`ExtentWriteResult`] out.
+pub trait ExtentWriter: Send {
+    /// Appends one block. The batch's schema must be the writer's.
+    fn append(&mut self, batch: &RecordBatch) -> Result<()>;
+    /// Bytes written so far (an estimate while buffers are pending).
+    fn bytes_written(&self) -> u64;
+    /// Completes the file and makes it visible.
+    fn finish(self: Box<Self>) -> Result<ExtentWriteResult>;
+}
+
+/// A byte layout for extents.
+pub trait SegmentFormat: Send + Sync {
+    /// Registry name ("tlm", "parquet").
+    fn name(&self) -> &'static str;
+    /// File suffix without the dot that writers use.
+    fn extension(&self) -> &'static str;
+    /// Whether a file that begins with `head` (at least 16 bytes, fewer for shorter files) is of this format.
+    fn recognises(&self, head: &[u8]) -> bool;
+    /// Opens an extent for reading.
+    fn open_extent(&self, source: Arc<dyn Source>) -> Result<Arc<dyn ExtentReader>>;
+    /// Starts a new extent.
+    fn start_extent(
+        &self,
+        sink: Box<dyn Sink>,
+        schema: SchemaRef,
+        options: &WriteOptions,
+    ) -> Result<Box<dyn ExtentWriter>>;
+}

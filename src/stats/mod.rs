@@ -1,0 +1,1 @@
+//! Statistics computed while writing: block bounds, distinct sets, token sets. Plain data in, plain data out.
