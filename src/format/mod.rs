@@ -8,7 +8,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
 use crate::predicate::{BlockPredicate, Evidence, Outcomes};
-use crate::storage::{Sink, Source};
+use crate::storage::{IoCounters, Sink, Source};
 use crate::Result;
 
 /// 0-based ordinal of a block (a TLM record batch, a Parquet row group) in its extent.
@@ -52,6 +52,9 @@ pub struct BlockLocation {
 pub trait ExtentReader: Send + Sync {
     /// What the footer says.
     fn metadata(&self) -> &ExtentMetadata;
+
+    /// Counters of everything read from the extent's file since it was opened.
+    fn io_counters(&self) -> Arc<IoCounters>;
 
     /// Statistics of one block, if the file has trustworthy ones.
     fn block_evidence(&self, block: BlockId) -> Option<&dyn Evidence>;
