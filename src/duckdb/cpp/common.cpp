@@ -25,6 +25,14 @@ char *MallocMessage(const string &message) {
 	return result;
 }
 
+} // namespace pensieve
+
+extern "C" void pensieve_host_string_free(char *message) {
+	free(message);
+}
+
+namespace pensieve {
+
 void ThrowError(int kind, char *message) {
 	auto text = TakeString(message);
 	switch (kind) {

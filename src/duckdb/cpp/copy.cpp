@@ -150,7 +150,7 @@ struct HostSink {
 	static void Abort(void *context) {
 		auto &sink = *static_cast<HostSink *>(context);
 		sink.handle.reset();
-		pns_string_free(Guard([&]() { sink.fs.TryRemoveFile(sink.path); }));
+		pensieve_host_string_free(Guard([&]() { sink.fs.TryRemoveFile(sink.path); }));
 	}
 	static void Release(void *context) {
 		delete static_cast<HostSink *>(context);

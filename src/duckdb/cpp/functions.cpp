@@ -18,6 +18,9 @@ unique_ptr<FunctionData> ExtentBindData::Copy() const {
 	result->hints = hints;
 	result->explain = explain;
 	result->explain_unknown = explain_unknown;
+	result->order = order;
+	result->files_ordered = files_ordered;
+	result->skipped_blocks = skipped_blocks;
 	result->initial_rows = initial_rows;
 	result->listed_files = listed_files;
 	return std::move(result);
@@ -79,6 +82,18 @@ optional_idx ExtentInterface::MaxThreads(const MultiFileBindData &bind_data, con
 	return MaxValue<idx_t>(1, pns_reader_block_count(reader.reader.get()));
 }
 
+//! Tells a reader what the plan knows beyond its own filters.
+static void Attach(ExtentReader &reader, const MultiFileBindData &bind_data) {
+	auto &data = bind_data.bind_data->Cast<ExtentBindData>();
+	reader.hints = data.hints;
+	reader.order = data.order;
+	reader.skipped_blocks = data.skipped_blocks;
+	if (data.order && data.order->column_idx.GetPrimaryIndex() < bind_data.names.size() &&
+	    !bind_data.IsGeneratedColumn(data.order->column_idx.GetPrimaryIndex())) {
+		reader.order_column = bind_data.names[data.order->column_idx.GetPrimaryIndex()].GetIdentifierName();
+	}
+}
+
 unique_ptr<GlobalTableFunctionState> ExtentInterface::InitializeGlobalState(ClientContext &context,
                                                                             MultiFileBindData &bind_data,
                                                                             MultiFileGlobalState &global_state) {
@@ -103,7 +118,7 @@ unique_ptr<GlobalTableFunctionState> ExtentInterface::InitializeGlobalState(Clie
 	}
 	for (auto &entry : global_state.readers) {
 		if (entry && entry->reader) {
-			entry->reader->Cast<ExtentReader>().hints = data.hints;
+			Attach(entry->reader->Cast<ExtentReader>(), bind_data);
 		}
 	}
 	return std::move(result);
@@ -117,7 +132,7 @@ shared_ptr<BaseFileReader> ExtentInterface::CreateReader(ClientContext &context,
                                                          BaseUnionData &union_data, const MultiFileBindData &bind_data) {
 	auto &data = bind_data.bind_data->Cast<ExtentBindData>();
 	auto result = make_shared_ptr<ExtentReader>(context, union_data.file, data.format);
-	result->hints = data.hints;
+	Attach(*result, bind_data);
 	return std::move(result);
 }
 
@@ -126,7 +141,7 @@ shared_ptr<BaseFileReader> ExtentInterface::CreateReader(ClientContext &context,
                                                          const MultiFileBindData &bind_data) {
 	auto &data = bind_data.bind_data->Cast<ExtentBindData>();
 	auto result = make_shared_ptr<ExtentReader>(context, file, data.format);
-	result->hints = data.hints;
+	Attach(*result, bind_data);
 	return std::move(result);
 }
 
@@ -275,10 +290,18 @@ static unique_ptr<FunctionData> ReadBind(ClientContext &context, TableFunctionBi
 	                                                  make_uniq<ExtentInterface>(info.format));
 }
 
+static unique_ptr<GlobalTableFunctionState> ScanInitGlobal(ClientContext &context, TableFunctionInitInput &input) {
+	OrderFiles(context, input.bind_data->CastNoConst<MultiFileBindData>());
+	return ExtentScanFunction::MultiFileInitGlobal(context, input);
+}
+
 TableFunctionSet GetReadFunction(const string &name, const string &format) {
 	ExtentScanFunction function {Identifier(name)};
 	function.bind = ReadBind;
 	function.function_info = make_shared_ptr<ReadFunctionInfo>(format);
+	function.init_global = ScanInitGlobal;
+	function.get_partition_stats = ScanPartitionStats;
+	function.set_scan_order = ScanSetOrder;
 	function.filter_pushdown = true;
 	function.filter_prune = true;
 	function.pushdown_complex_filter = ComplexFilterPushdown;

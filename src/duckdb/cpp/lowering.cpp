@@ -92,6 +92,7 @@ static string ValueText(const Value &value) {
 	case LogicalTypeId::TIMESTAMP_MS:
 	case LogicalTypeId::TIMESTAMP_NS:
 	case LogicalTypeId::TIMESTAMP_TZ:
+	case LogicalTypeId::TIMESTAMP_TZ_NS:
 	case LogicalTypeId::TIME_NS:
 		return std::to_string(value.GetValueUnsafe<int64_t>());
 	default:

@@ -147,14 +147,6 @@ void ExtentReader::LowerFilters() {
 	}
 }
 
-void ExtentReader::OrderBlocks() {
-	auto blocks = pns_reader_block_count(reader.get());
-	block_order.clear();
-	for (uint32_t i = 0; i < blocks; i++) {
-		block_order.push_back(i);
-	}
-}
-
 PredicatePtr ExtentReader::LowerDynamic() {
 	if (dynamic_filters.empty() || !filters) {
 		return nullptr;

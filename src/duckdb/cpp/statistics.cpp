@@ -58,6 +58,12 @@ bool BoundValue(const string &text, const LogicalType &type, Value &result) {
 		}
 		result = Value::TIMESTAMPTZ(timestamp_tz_t(number));
 		return true;
+	case LogicalTypeId::TIMESTAMP_TZ_NS:
+		if (!scaled(1, number)) {
+			return false;
+		}
+		result = Value::Numeric(type, number);
+		return true;
 	case LogicalTypeId::TIMESTAMP_MS:
 		if (!scaled(1000000, number)) {
 			return false;

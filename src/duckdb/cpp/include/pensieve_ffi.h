@@ -33,7 +33,7 @@ enum PnsErrorKind {
 };
 
 // A file that DuckDB's file system opened. `read_at` fills exactly `length` bytes or fails; it may be called from several threads.
-// Messages returned by the callbacks are allocated with malloc.
+// Messages returned by callbacks are freed with pensieve_host_string_free, which the shim provides.
 typedef struct PnsHostFile {
 	void *context;
 	char *(*read_at)(void *context, uint64_t offset, uint8_t *target, uint64_t length);
@@ -51,6 +51,7 @@ typedef struct PnsHostSink {
 	void (*release)(void *context);
 } PnsHostSink;
 
+void pensieve_host_string_free(char *message);
 void pns_string_free(char *text);
 // Frees an array that a function returned through `out`, of `count` u64 values.
 void pns_u64_free(uint64_t *values, uint64_t count);

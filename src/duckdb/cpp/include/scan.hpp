@@ -3,8 +3,11 @@
 
 #include "arrow_bridge.hpp"
 
+#include <set>
+
 #include "duckdb/common/multi_file/base_file_reader.hpp"
 #include "duckdb/common/multi_file/multi_file_function.hpp"
+#include "duckdb/function/partition_stats.hpp"
 #include "duckdb/planner/table_filter_state.hpp"
 #include "duckdb/storage/table/row_group_order_options.hpp"
 
@@ -25,7 +28,13 @@ struct Hint {
 struct ExtentBindData : public TableFunctionData {
 	string format;
 	vector<Hint> hints;
-	unique_ptr<RowGroupOrderOptions> order;
+	//! The order to scan in, if the optimizer asked for one; files are put in order once per plan.
+	shared_ptr<RowGroupOrderOptions> order;
+	bool files_ordered = false;
+	//! The blocks as the optimizer saw them, and those it decided to leave out.
+	mutable vector<pair<string, uint32_t>> partitions;
+	mutable vector<shared_ptr<PartitionRowGroup>> partition_stats;
+	std::set<pair<string, uint32_t>> skipped_blocks;
 	//! Rows of the first file.
 	idx_t initial_rows = 0;
 	//! Files before the list was pruned by partitions and file names.
@@ -94,9 +103,11 @@ public:
 
 	//! Conjuncts of the scan that only prune; set by the interface before the reader is used.
 	vector<Hint> hints;
-	optional_ptr<RowGroupOrderOptions> order;
-	//! The file's column that `order` sorts by.
+	shared_ptr<RowGroupOrderOptions> order;
+	//! The column that `order` sorts by.
 	string order_column;
+	//! Blocks the optimizer decided to leave out.
+	optional_ptr<const std::set<pair<string, uint32_t>>> skipped_blocks;
 
 private:
 	void LowerFilters();
@@ -164,6 +175,13 @@ struct ExtentInterface : public MultiFileReaderInterface {
 
 	string format;
 };
+
+//! Row counts and statistics of every block, for answers from metadata.
+vector<PartitionStatistics> ScanPartitionStats(ClientContext &context, GetPartitionStatsInput &input);
+//! Remembers the order the optimizer asks for.
+void ScanSetOrder(unique_ptr<RowGroupOrderOptions> options, optional_ptr<FunctionData> bind_data);
+//! Puts the files of a scan into the order asked for, by their bounds.
+void OrderFiles(ClientContext &context, MultiFileBindData &bind_data);
 
 using ExtentScanFunction = MultiFileFunction<ExtentInterface>;
 
