@@ -33,7 +33,7 @@ SOURCES := $(shell find src -type f 2>/dev/null) Cargo.toml Cargo.lock build.rs
 SHIM := $(shell find src/duckdb/cpp -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
 
 .PHONY: all configure debug release duckdb test test_debug test_release test_core test_python test_sql \
-        test_differential test_nycflights test_robustness test_smoke check check_rust check_cpp check_docs format demo bench clean clean_all
+        test_differential test_nycflights test_robustness test_docs test_smoke check check_rust check_cpp check_docs format demo bench clean clean_all
 
 all: release
 
@@ -70,7 +70,7 @@ $(eval $(call build,release,--release))
 
 # Tests -------------------------------------------------------------------------------------------
 
-test: test_core test_python test_release test_differential test_nycflights test_robustness test_smoke
+test: test_core test_python test_release test_differential test_nycflights test_robustness test_docs test_smoke
 
 test_core:
 	cargo test --locked $(CORE)
@@ -94,6 +94,9 @@ test_nycflights: release
 
 test_robustness: release
 	$(PY) test/python/robustness.py --extension $(call EXTENSION,release)
+
+test_docs: release
+	$(PY) test/python/docs_examples.py --extension $(call EXTENSION,release)
 
 # A host linked as the DuckDB shell is: static DuckDB, no exported symbol, libstdc++ shared with the extension.
 build/smoke/smoke: test/smoke/smoke.cpp
