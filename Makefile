@@ -30,7 +30,7 @@ endif
 
 EXTENSION = build/$(1)/$(NAME).duckdb_extension
 SOURCES := $(shell find src -type f 2>/dev/null) Cargo.toml Cargo.lock build.rs
-SHIM := $(shell find src/duckdb/cpp -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
+CPP := $(shell find src/duckdb/cpp cmake test/smoke -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 
 .PHONY: all configure debug release duckdb test test_debug test_release test_core test_python test_sql \
         test_differential test_nycflights test_robustness test_docs test_smoke check check_rust check_cpp check_docs format demo bench clean clean_all
@@ -119,14 +119,14 @@ check_rust:
 	$(WITH_DUCKDB) RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps $(GLUE)
 
 check_cpp: configure
-	$(VENV)/bin/clang-format --dry-run -Werror $(SHIM) test/smoke/smoke.cpp
+	$(VENV)/bin/clang-format --dry-run -Werror $(CPP)
 
 check_docs: configure
 	$(PY) scripts/check_docs.py
 
 format: configure
 	cargo fmt
-	$(VENV)/bin/clang-format -i $(SHIM) test/smoke/smoke.cpp
+	$(VENV)/bin/clang-format -i $(CPP)
 
 # Showing -----------------------------------------------------------------------------------------
 
