@@ -132,6 +132,14 @@ def subtract(left, right):
     return rest
 
 
+def create_dimension(connection):
+    """The table `dim` that some queries join with."""
+    connection.execute(
+        "CREATE TABLE dim AS SELECT CASE WHEN range = 44 THEN NULL ELSE range % 43 END::INTEGER AS k, 'n' || range AS name, "
+        "range * 800 AS lo, range * 800 + range AS hi FROM range(45)"
+    )
+
+
 def prepare(arguments, directory):
     """A connection with the plain tables, the written layouts and the sample of values."""
     connection = connect(arguments.extension)
@@ -140,10 +148,7 @@ def prepare(arguments, directory):
     connection.register("arrow_rows", table)
     connection.execute("CREATE TABLE plain AS FROM arrow_rows")
     connection.unregister("arrow_rows")
-    connection.execute(
-        "CREATE TABLE dim AS SELECT CASE WHEN range = 44 THEN NULL ELSE range % 43 END::INTEGER AS k, 'n' || range AS name, "
-        "range * 800 AS lo, range * 800 + range AS hi FROM range(45)"
-    )
+    create_dimension(connection)
     for number, layout in enumerate(LAYOUTS):
         layout.write(connection, directory / str(number))
     return connection, sample
