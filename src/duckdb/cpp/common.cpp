@@ -90,8 +90,8 @@ ReaderPtr OpenExtent(ClientContext &context, const OpenFileInfo &file, const str
 	auto flags = FileFlags::FILE_FLAGS_READ | FileFlags::FILE_FLAGS_PARALLEL_ACCESS;
 	auto handle = fs.OpenFile(file, flags);
 	if (handle->GetType() == FileType::FILE_TYPE_DIR) {
-		throw IOException("Cannot read \"%s\": it is a directory; name the files in it, for example '%s/*.tlm'", file.path,
-		                  file.path);
+		throw IOException("Cannot read \"%s\": it is a directory; name the files in it, for example '%s/*.tlm'",
+		                  file.path, file.path);
 	}
 	PnsReader *reader = nullptr;
 	char *error = nullptr;

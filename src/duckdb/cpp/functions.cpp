@@ -39,8 +39,8 @@ unique_ptr<BaseFileReaderOptions> ExtentInterface::InitializeOptions(ClientConte
 	return std::move(result);
 }
 
-bool ExtentInterface::ParseCopyOption(ClientContext &, const Identifier &key, const vector<Value> &, BaseFileReaderOptions &,
-                                      vector<Identifier> &, vector<LogicalType> &) {
+bool ExtentInterface::ParseCopyOption(ClientContext &, const Identifier &key, const vector<Value> &,
+                                      BaseFileReaderOptions &, vector<Identifier> &, vector<LogicalType> &) {
 	// options that COPY TO understands and reading has no use for, so that one option list serves both directions
 	return key == "compression" || key == "rows_per_block" || key == "dictionary" || key == "magic";
 }
@@ -129,7 +129,8 @@ unique_ptr<LocalTableFunctionState> ExtentInterface::InitializeLocalState(Client
 }
 
 shared_ptr<BaseFileReader> ExtentInterface::CreateReader(ClientContext &context, GlobalTableFunctionState &,
-                                                         BaseUnionData &union_data, const MultiFileBindData &bind_data) {
+                                                         BaseUnionData &union_data,
+                                                         const MultiFileBindData &bind_data) {
 	auto &data = bind_data.bind_data->Cast<ExtentBindData>();
 	auto result = make_shared_ptr<ExtentReader>(context, union_data.file, data.format);
 	Attach(*result, bind_data);
@@ -189,19 +190,20 @@ static void ComplexFilterPushdown(ClientContext &context, LogicalGet &get, Funct
 		Hint hint;
 		unordered_set<idx_t> columns;
 		auto plain = true;
-		ExpressionIterator::VisitExpression<BoundColumnRefExpression>(*filter, [&](const BoundColumnRefExpression &reference) {
-			auto &ids = get.GetColumnIds();
-			auto index = reference.Binding().column_index;
-			if (reference.Binding().table_index != get.table_index || index >= ids.size() || ids[index].IsVirtualColumn() ||
-			    ids[index].HasChildren()) {
-				plain = false;
-				return;
-			}
-			auto column = ids[index].GetPrimaryIndex();
-			if (columns.insert(column).second) {
-				hint.columns.emplace_back(get.names[column].GetIdentifierName(), get.returned_types[column]);
-			}
-		});
+		ExpressionIterator::VisitExpression<BoundColumnRefExpression>(
+		    *filter, [&](const BoundColumnRefExpression &reference) {
+			    auto &ids = get.GetColumnIds();
+			    auto index = reference.Binding().column_index;
+			    if (reference.Binding().table_index != get.table_index || index >= ids.size() ||
+				    ids[index].IsVirtualColumn() || ids[index].HasChildren()) {
+				    plain = false;
+				    return;
+			    }
+			    auto column = ids[index].GetPrimaryIndex();
+			    if (columns.insert(column).second) {
+				    hint.columns.emplace_back(get.names[column].GetIdentifierName(), get.returned_types[column]);
+			    }
+		    });
 		if (!plain) {
 			continue;
 		}
@@ -350,16 +352,17 @@ static void CheckWriteFormat(ClientContext &, SetScope, Value &value) {
 void RegisterSettings(ExtensionLoader &loader) {
 	auto &config = DBConfig::GetConfig(loader.GetDatabaseInstance());
 	auto environment = getenv("PENSIEVE_WRITE_FORMAT");
-	config.AddExtensionOption("pensieve_write_format", "Format of new extents: 'tlm' or 'parquet'", LogicalType::VARCHAR,
-	                          Value(environment ? environment : "tlm"), CheckWriteFormat);
+	config.AddExtensionOption("pensieve_write_format", "Format of new extents: 'tlm' or 'parquet'",
+	                          LogicalType::VARCHAR, Value(environment ? environment : "tlm"), CheckWriteFormat);
 	config.AddExtensionOption("pensieve_block_rows", "Rows of a block written by COPY and INSERT", LogicalType::UBIGINT,
 	                          Value::UBIGINT(122880));
 	config.AddExtensionOption("pensieve_metadata_cache_bytes", "Memory for cached footers and statistics of extents",
 	                          LogicalType::UBIGINT, Value::UBIGINT(256ULL << 20), SetMetadataCache);
-	config.AddExtensionOption("pensieve_disable_evidence",
-	                          "Kinds of evidence the scan ignores, for debugging and for measuring: time, minmax, bloom, "
-	                          "page_index, dynamic_filter",
-	                          LogicalType::LIST(LogicalType::VARCHAR), Value(LogicalType::LIST(LogicalType::VARCHAR)));
+	config.AddExtensionOption(
+	    "pensieve_disable_evidence",
+	    "Kinds of evidence the scan ignores, for debugging and for measuring: time, minmax, bloom, "
+	    "page_index, dynamic_filter",
+	    LogicalType::LIST(LogicalType::VARCHAR), Value(LogicalType::LIST(LogicalType::VARCHAR)));
 }
 
 } // namespace pensieve

@@ -1,4 +1,5 @@
-// Bound expressions and table filters as JSON for the core. No decision is made here: what has no JSON form becomes "other".
+// Bound expressions and table filters as JSON for the core. No decision is made here: what has no JSON form becomes
+// "other".
 #include "pensieve_shim.hpp"
 
 #include "duckdb/planner/expression/bound_between_expression.hpp"

@@ -17,7 +17,8 @@ constexpr idx_t MAX_PLANNED_FILES = 1000;
 struct BlockPartition : public PartitionRowGroup {
 	BlockPartition(shared_ptr<ExtentReader> reader_p, uint32_t block_p, const vector<Identifier> &names_p,
 	               const vector<LogicalType> &types_p, vector<bool> generated_p)
-	    : reader(std::move(reader_p)), block(block_p), names(names_p), types(types_p), generated(std::move(generated_p)) {
+	    : reader(std::move(reader_p)), block(block_p), names(names_p), types(types_p),
+	      generated(std::move(generated_p)) {
 	}
 
 	shared_ptr<ExtentReader> reader;
@@ -133,7 +134,8 @@ vector<PartitionStatistics> ScanPartitionStats(ClientContext &context, GetPartit
 	return result;
 }
 
-//! The optimizer shortened OFFSET by whole blocks, which the scan must now leave out: those that come first in its own order.
+//! The optimizer shortened OFFSET by whole blocks, which the scan must now leave out: those that come first in its own
+//! order.
 static void SkipOffsetBlocks(ExtentBindData &data, const RowGroupOrderOptions &order) {
 	data.skipped_blocks.clear();
 	auto null_groups = order.leading_null_group_offset;
@@ -165,8 +167,8 @@ static void SkipOffsetBlocks(ExtentBindData &data, const RowGroupOrderOptions &o
 	}
 }
 
-//! Blocks (or files) that may hold NULLs asked for first, then by bound, then those without bounds. The order only decides how
-//! soon a LIMIT is satisfied: the operator above sorts, so ties and overlaps need no care here.
+//! Blocks (or files) that may hold NULLs asked for first, then by bound, then those without bounds. The order only
+//! decides how soon a LIMIT is satisfied: the operator above sorts, so ties and overlaps need no care here.
 static bool Before(const OrderKey &left, const OrderKey &right, const RowGroupOrderOptions &order) {
 	auto rank = [&](const OrderKey &key) {
 		if (order.null_order == OrderByNullType::NULLS_FIRST && (key.all_null || key.may_have_null)) {
@@ -212,9 +214,10 @@ void OrderFiles(ClientContext &context, MultiFileBindData &bind_data) {
 		auto stats = reader->GetStatistics(context, bind_data.names[column]);
 		keyed.emplace_back(KeyOf(stats.get(), *data.order), reader->file);
 	}
-	std::stable_sort(keyed.begin(), keyed.end(), [&](const pair<OrderKey, OpenFileInfo> &a, const pair<OrderKey, OpenFileInfo> &b) {
-		return Before(a.first, b.first, *data.order);
-	});
+	std::stable_sort(keyed.begin(), keyed.end(),
+	                 [&](const pair<OrderKey, OpenFileInfo> &a, const pair<OrderKey, OpenFileInfo> &b) {
+		                 return Before(a.first, b.first, *data.order);
+	                 });
 	vector<OpenFileInfo> files;
 	for (auto &entry : keyed) {
 		files.push_back(std::move(entry.second));

@@ -77,7 +77,8 @@ bool BoundValue(const string &text, const LogicalType &type, Value &result) {
 		result = Value::TIMESTAMPSEC(timestamp_sec_t(number));
 		return true;
 	case LogicalTypeId::DATE:
-		if (!integer(number) || number < NumericLimits<int32_t>::Minimum() || number > NumericLimits<int32_t>::Maximum()) {
+		if (!integer(number) || number < NumericLimits<int32_t>::Minimum() ||
+		    number > NumericLimits<int32_t>::Maximum()) {
 			return false;
 		}
 		result = Value::DATE(date_t(int32_t(number)));

@@ -79,7 +79,7 @@ struct ExtentLocalState : public LocalTableFunctionState {
 };
 
 class ExtentReader : public BaseFileReader {
-public:
+  public:
 	ExtentReader(ClientContext &context, OpenFileInfo file, const string &format);
 
 	ReaderPtr reader;
@@ -88,7 +88,8 @@ public:
 
 	shared_ptr<BaseUnionData> GetUnionData(idx_t file_idx) override;
 	unique_ptr<BaseStatistics> GetStatistics(ClientContext &context, const Identifier &name) override;
-	unique_ptr<BaseStatistics> BlockStatistics(const string &column, const LogicalType &type, int64_t block, bool &exact);
+	unique_ptr<BaseStatistics> BlockStatistics(const string &column, const LogicalType &type, int64_t block,
+	                                           bool &exact);
 	void AddVirtualColumn(column_t virtual_column_id) override;
 	void PrepareReader(ClientContext &context, GlobalTableFunctionState &gstate) override;
 	bool TryInitializeScan(ClientContext &context, GlobalTableFunctionState &gstate,
@@ -109,14 +110,14 @@ public:
 	//! Blocks the optimizer decided to leave out.
 	optional_ptr<const std::set<pair<string, uint32_t>>> skipped_blocks;
 
-private:
+  private:
 	void LowerFilters();
 	void OrderBlocks();
 	PredicatePtr LowerDynamic();
 	void PrepareBlock(ClientContext &context, PnsScan *scan, ExtentLocalState &state, DataChunk &chunk);
 	void FilterWindow(ClientContext &context, ExtentLocalState &state, Window &window, DataChunk &chunk);
-	void FillColumn(ClientContext &context, ExtentLocalState &state, const Window &window, idx_t position, DataChunk &chunk,
-	                bool from_filter_batch);
+	void FillColumn(ClientContext &context, ExtentLocalState &state, const Window &window, idx_t position,
+	                DataChunk &chunk, bool from_filter_batch);
 	//! Which file columns position `i` of the scan reads: one, or those of the expression that replaces it.
 	vector<idx_t> SourceColumns(idx_t position);
 	bool IsVirtual(idx_t file_column) const {
@@ -167,7 +168,8 @@ struct ExtentInterface : public MultiFileReaderInterface {
 	                                        const OpenFileInfo &file, idx_t file_idx,
 	                                        const MultiFileBindData &bind_data) override;
 	shared_ptr<BaseFileReader> CreateReader(ClientContext &context, const OpenFileInfo &file,
-	                                        BaseFileReaderOptions &options, const MultiFileOptions &file_options) override;
+	                                        BaseFileReaderOptions &options,
+	                                        const MultiFileOptions &file_options) override;
 	unique_ptr<NodeStatistics> GetCardinality(const MultiFileBindData &bind_data, idx_t file_count) override;
 	void GetVirtualColumns(ClientContext &context, MultiFileBindData &bind_data, virtual_column_map_t &result) override;
 	unique_ptr<MultiFileReaderInterface> Copy() override;
