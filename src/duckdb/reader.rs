@@ -83,7 +83,8 @@ impl HostFile for Host {
         let length = out.len() as u64;
         // SAFETY: `out` is valid for `length` bytes; the callback fills them or reports an error.
         let message = unsafe { (self.read_at)(self.context, offset, out.as_mut_ptr(), length) };
-        host_result(message).map_err(|what| Error::io(&self.path, format!("read {length} bytes at offset {offset} of"), what))
+        host_result(message)
+            .map_err(|what| Error::io(&self.path, format!("read {length} bytes at offset {offset} of"), what))
     }
 }
 
@@ -278,7 +279,8 @@ pub unsafe extern "C" fn pns_describe_schema(
     unsafe {
         guard(error, || {
             let schema = describe::schema(&text(function))?;
-            let exported = FFI_ArrowSchema::try_from(schema.as_ref()).map_err(|e| Error::InvalidInput(e.to_string()))?;
+            let exported =
+                FFI_ArrowSchema::try_from(schema.as_ref()).map_err(|e| Error::InvalidInput(e.to_string()))?;
             std::ptr::write(out, exported);
             Ok(())
         })
