@@ -1,1 +1,3 @@
 //! Statistics computed while writing: block bounds, distinct sets, token sets. Plain data in, plain data out.
+
+pub mod tokens;
