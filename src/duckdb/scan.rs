@@ -119,7 +119,8 @@ pub unsafe extern "C" fn pns_scan_files(scan: *const PnsScan, considered: u64, s
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pns_scan_note(scan: *const PnsScan, note: *const c_char) {
     // SAFETY: by the header's contract.
-    guard_value((), || unsafe { (*scan).0.counters.note(&text(note)) });
+    let (scan, note) = unsafe { (&*scan, text(note)) };
+    guard_value((), || scan.0.counters.note(&note));
 }
 
 /// See the header.
