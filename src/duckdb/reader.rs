@@ -13,6 +13,7 @@ use crate::format::registry::FormatRegistry;
 use crate::format::{BlockId, ExtentReader};
 use crate::predicate::{ColumnStats, Scalar};
 use crate::storage::host::{HostFile, HostSource};
+use crate::storage::remote::RemoteOptions;
 use crate::storage::{Coalesce, IoCounters, Source, StorageOptions};
 use crate::{Error, Result};
 
@@ -313,6 +314,22 @@ pub unsafe extern "C" fn pns_reader_describe(
 pub(super) fn export(batch: arrow::array::RecordBatch) -> FFI_ArrowArray {
     use arrow::array::Array;
     FFI_ArrowArray::new(&arrow::array::StructArray::from(batch).to_data())
+}
+
+/// See the header.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pns_glob(pattern: *const c_char, out: *mut *mut c_char, error: *mut *mut c_char) -> c_int {
+    // SAFETY: by the header's contract.
+    unsafe {
+        guard(error, || {
+            let found = crate::storage::glob::glob(&text(pattern), &RemoteOptions::default())?;
+            *out = to_c_text(&found.join("\n"));
+            Ok(())
+        })
+    }
 }
 
 /// See the header.
