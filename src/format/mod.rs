@@ -1,6 +1,8 @@
 //! Extent formats behind one trait. Nothing outside a format's own file names it: readers come from the bytes, writers from the
 //! [`FormatRegistry`].
 
+pub mod parquet;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
