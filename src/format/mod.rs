@@ -1,8 +1,12 @@
 //! Extent formats behind one trait. Nothing outside a format's own file names it: readers come from the bytes, writers from the
 //! [`FormatRegistry`].
 
+pub mod cache;
 pub mod parquet;
+pub mod registry;
+pub mod tlm;
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -10,7 +14,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
 use crate::predicate::{BlockPredicate, Evidence, Outcomes};
-use crate::storage::{Sink, Source};
+use crate::storage::{IoCounters, Sink, Source};
 use crate::Result;
 
 /// 0-based ordinal of a block (a TLM record batch, a Parquet row group) in its extent.
@@ -54,6 +58,14 @@ pub struct BlockLocation {
 pub trait ExtentReader: Send + Sync {
     /// What the footer says.
     fn metadata(&self) -> &ExtentMetadata;
+
+    /// Counters of everything read from the extent's file since it was opened.
+    fn io_counters(&self) -> Arc<IoCounters>;
+
+    /// What opening the extent found out, to open it again without I/O; `None` if the format has nothing to keep.
+    fn shared_metadata(&self) -> Option<Arc<dyn cache::SharedMetadata>> {
+        None
+    }
 
     /// Statistics of one block, if the file has trustworthy ones.
     fn block_evidence(&self, block: BlockId) -> Option<&dyn Evidence>;
@@ -141,10 +153,42 @@ pub struct WriteOptions {
     pub sorted_by: Vec<String>,
 }
 
+/// A block that is ready to be appended: compressed, with its statistics. What is inside is the business of the format whose
+/// [`BlockEncoder`] made it.
+pub struct EncodedBlock {
+    /// Rows of the block.
+    pub rows: u64,
+    /// Bytes it will take in the file, about.
+    pub bytes: u64,
+    /// The format's own data.
+    pub payload: Box<dyn Any + Send>,
+}
+
+impl std::fmt::Debug for EncodedBlock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EncodedBlock").field("rows", &self.rows).field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+/// The part of writing that many threads can do at once.
+pub trait BlockEncoder: Send + Sync {
+    /// Encodes one block for the writer this encoder came from. The batch's schema must be the writer's.
+    fn encode(&self, batch: &RecordBatch) -> Result<EncodedBlock>;
+}
+
 /// Writes one extent: blocks in, one file and one [`ExtentWriteResult`] out.
 pub trait ExtentWriter: Send {
     /// Appends one block. The batch's schema must be the writer's.
     fn append(&mut self, batch: &RecordBatch) -> Result<()>;
+    /// What encodes blocks for this writer from any thread; `None` if the format can only [`ExtentWriter::append`].
+    fn encoder(&self) -> Option<Arc<dyn BlockEncoder>> {
+        None
+    }
+    /// Appends a block that [`ExtentWriter::encoder`] has encoded. The order of the calls is the order in the file.
+    fn append_encoded(&mut self, block: EncodedBlock) -> Result<()> {
+        let _ = block;
+        Err(crate::Error::InvalidInput("this format does not append encoded blocks".into()))
+    }
     /// Bytes written so far (an estimate while buffers are pending).
     fn bytes_written(&self) -> u64;
     /// Completes the file and makes it visible.
@@ -161,6 +205,11 @@ pub trait SegmentFormat: Send + Sync {
     fn recognises(&self, head: &[u8]) -> bool;
     /// Opens an extent for reading.
     fn open_extent(&self, source: Arc<dyn Source>) -> Result<Arc<dyn ExtentReader>>;
+    /// Whether [`SegmentFormat::start_extent`] would accept this schema and these options. Creates nothing.
+    fn check(&self, schema: &SchemaRef, options: &WriteOptions) -> Result<()> {
+        let _ = (schema, options);
+        Ok(())
+    }
     /// Starts a new extent.
     fn start_extent(
         &self,

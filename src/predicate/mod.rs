@@ -1,5 +1,6 @@
 //! One predicate language for every level of the cascade, and the three-valued algebra that decides what may be skipped.
 
+pub mod eval;
 pub mod outcomes;
 pub mod scalar;
 

@@ -3,6 +3,13 @@
 //! A [`Source`] is one immutable file that has been opened: its identity is known, its bytes are fetched by range. The
 //! format rooms never see a path scheme, a client or a runtime.
 
+pub mod host;
+pub mod local;
+pub mod memory;
+pub mod ranges;
+pub mod remote;
+pub mod sink;
+
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,6 +17,8 @@ use std::sync::Arc;
 use arrow::buffer::Buffer;
 
 use crate::Result;
+
+pub use ranges::Coalesce;
 
 /// What names one exact version of a file. Evidence and cached metadata are keyed by it, never by modification time alone.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -52,6 +61,12 @@ pub trait Source: Send + Sync + fmt::Debug {
 
     /// The counters every read adds to.
     fn counters(&self) -> &Arc<IoCounters>;
+
+    /// The source behind this one, if this one only adds bytes that were fetched ahead. A reader that stays open keeps that
+    /// instead, so that the bytes of a footer do not outlive its parsing.
+    fn base(&self) -> Option<Arc<dyn Source>> {
+        None
+    }
 }
 
 /// Where a writer puts one new file. Nothing is visible under the final name before [`Sink::finish`]; dropping an unfinished
@@ -65,4 +80,33 @@ pub trait Sink: Send {
     fn path(&self) -> &str;
     /// Makes the file visible under its final name (rename, or completion of a multipart upload).
     fn finish(self: Box<Self>) -> Result<()>;
+}
+
+/// How files are reached, by path or URL.
+#[derive(Debug, Clone, Default)]
+pub struct StorageOptions {
+    /// Files of the local disk.
+    pub local: local::LocalOptions,
+    /// Objects of object stores.
+    pub remote: remote::RemoteOptions,
+}
+
+/// Opens a local path, a `file://` URL or an object store URL.
+pub fn open(path: &str, options: &StorageOptions, counters: Arc<IoCounters>) -> Result<Arc<dyn Source>> {
+    if remote::is_remote(path) {
+        return Ok(Arc::new(remote::RemoteSource::open(path, &options.remote, counters)?));
+    }
+    Ok(Arc::new(local::LocalSource::open(local_path(path), options.local, counters)?))
+}
+
+/// Starts writing a local path, a `file://` URL or an object store URL.
+pub fn create(path: &str, options: &StorageOptions) -> Result<Box<dyn Sink>> {
+    if remote::is_remote(path) {
+        return Ok(Box::new(remote::RemoteSink::create(path, &options.remote)?));
+    }
+    Ok(Box::new(sink::LocalSink::create(local_path(path))?))
+}
+
+fn local_path(path: &str) -> &str {
+    path.strip_prefix("file://").unwrap_or(path)
 }

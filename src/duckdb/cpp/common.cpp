@@ -1,0 +1,120 @@
+// Errors, strings and files that cross the boundary to the core.
+#include "pensieve_shim.hpp"
+
+#include "duckdb/common/exception/conversion_exception.hpp"
+#include "duckdb/common/file_system.hpp"
+#include "duckdb/common/local_file_system.hpp"
+#include "duckdb/main/client_context.hpp"
+
+namespace pensieve {
+
+string TakeString(char *text) {
+	if (!text) {
+		return string();
+	}
+	string result(text);
+	pns_string_free(text);
+	return result;
+}
+
+char *MallocMessage(const string &message) {
+	auto result = static_cast<char *>(malloc(message.size() + 1));
+	if (result) {
+		memcpy(result, message.c_str(), message.size() + 1);
+	}
+	return result;
+}
+
+void ThrowError(int kind, char *message) {
+	auto text = TakeString(message);
+	switch (kind) {
+	case PNS_INVALID_INPUT:
+		throw InvalidInputException("%s", text);
+	case PNS_IO:
+		throw IOException("%s", text);
+	case PNS_CORRUPT:
+		throw InvalidInputException("%s", text);
+	case PNS_UNSUPPORTED:
+		throw NotImplementedException("%s", text);
+	case PNS_INTERRUPTED:
+		throw InterruptException();
+	default:
+		throw IOException("pensieve: %s", text);
+	}
+}
+
+Value GetSetting(ClientContext &context, const char *name) {
+	Value result;
+	if (!context.TryGetCurrentSetting(Identifier(name), result)) {
+		return Value();
+	}
+	return result;
+}
+
+namespace {
+
+//! A file handle of DuckDB that the core reads from.
+struct HostFile {
+	unique_ptr<FileHandle> handle;
+	string path;
+
+	static char *ReadAt(void *context, uint64_t offset, uint8_t *target, uint64_t length) {
+		auto &file = *static_cast<HostFile *>(context);
+		try {
+			file.handle->Read(target, length, offset);
+			return nullptr;
+		} catch (std::exception &error) {
+			return MallocMessage(ErrorData(error).RawMessage());
+		} catch (...) {
+			return MallocMessage("unknown error");
+		}
+	}
+
+	static void Release(void *context) {
+		delete static_cast<HostFile *>(context);
+	}
+};
+
+} // namespace
+
+ReaderPtr OpenExtent(ClientContext &context, const OpenFileInfo &file, const string &format) {
+	auto &fs = FileSystem::GetFileSystem(context);
+	auto flags = FileFlags::FILE_FLAGS_READ | FileFlags::FILE_FLAGS_PARALLEL_ACCESS;
+	auto handle = fs.OpenFile(file, flags);
+	if (handle->GetType() == FileType::FILE_TYPE_DIR) {
+		throw IOException("Cannot read \"%s\": it is a directory; name the files in it, for example '%s/*.tlm'", file.path,
+		                  file.path);
+	}
+	PnsReader *reader = nullptr;
+	char *error = nullptr;
+	if (handle->file_system.GetName() == "LocalFileSystem" && handle->CanSeek()) {
+		auto path = handle->GetPath();
+		handle.reset();
+		Check(pns_reader_open(path.c_str(), format.c_str(), nullptr, &reader, &error), error);
+		return ReaderPtr(reader);
+	}
+	string version;
+	try {
+		version = fs.GetVersionTag(*handle);
+		if (version.empty()) {
+			version = std::to_string(fs.GetLastModifiedTime(*handle).value);
+		}
+	} catch (std::exception &) {
+		// a file system that cannot say which version it opened gets no cached metadata
+		version.clear();
+	}
+	auto host = new HostFile();
+	PnsHostFile host_file;
+	host_file.context = host;
+	host_file.read_at = HostFile::ReadAt;
+	host_file.release = HostFile::Release;
+	host_file.size = handle->GetFileSize();
+	host_file.version = version.c_str();
+	host->path = file.path;
+	host->handle = std::move(handle);
+	// the core owns `host` from here on, also when it fails
+	Check(pns_reader_open(file.path.c_str(), format.c_str(), &host_file, &reader, &error), error);
+	return ReaderPtr(reader);
+}
+
+} // namespace pensieve

@@ -1,0 +1,474 @@
+// COPY … TO (FORMAT tlm | pensieve_parquet): DuckDB's chunks become Arrow blocks, which the core encodes and appends.
+#include "scan.hpp"
+
+#include "duckdb/common/arrow/arrow_appender.hpp"
+#include "duckdb/common/arrow/arrow_converter.hpp"
+#include "duckdb/common/arrow/arrow_type_extension.hpp"
+#include "duckdb/common/opener_file_system.hpp"
+#include "duckdb/common/type_visitor.hpp"
+#include "duckdb/common/types/column/column_data_collection.hpp"
+#include "duckdb/function/copy_function.hpp"
+#include "duckdb/main/config.hpp"
+#include "duckdb/planner/expression/bound_cast_expression.hpp"
+
+namespace pensieve {
+
+namespace {
+
+string QuoteJson(const string &text) {
+	string out = "\"";
+	for (auto c : text) {
+		if (c == '"' || c == '\\') {
+			out += '\\';
+			out += c;
+		} else if (static_cast<unsigned char>(c) < 0x20) {
+			out += StringUtil::Format("\\u%04x", int(static_cast<unsigned char>(c)));
+		} else {
+			out += c;
+		}
+	}
+	return out + "\"";
+}
+
+struct CopyInfoFormat : public CopyFunctionInfo {
+	explicit CopyInfoFormat(string format_p) : format(std::move(format_p)) {
+	}
+	string format;
+};
+
+struct ExtentCopyBindData : public TableFunctionData {
+	vector<LogicalType> types;
+	vector<string> names;
+	idx_t rows_per_block = 122880;
+	//! JSON of the core's write options.
+	string options;
+
+	unique_ptr<FunctionData> Copy() const override {
+		auto result = make_uniq<ExtentCopyBindData>();
+		result->types = types;
+		result->names = names;
+		result->rows_per_block = rows_per_block;
+		result->options = options;
+		return std::move(result);
+	}
+};
+
+struct ExtentCopyGlobalState : public GlobalFunctionData {
+	WriterPtr writer;
+	mutex lock;
+	//! Rows of threads that ended with less than half a block.
+	unique_ptr<ColumnDataCollection> remainder;
+	string result;
+	idx_t rows = 0;
+	idx_t blocks = 0;
+};
+
+struct ExtentCopyLocalState : public LocalFunctionData {
+	ExtentCopyLocalState(ClientContext &context, const vector<LogicalType> &types)
+	    : buffer(make_uniq<ColumnDataCollection>(context, types)) {
+		buffer->InitializeAppend(append);
+	}
+	unique_ptr<ColumnDataCollection> buffer;
+	ColumnDataAppendState append;
+};
+
+struct ExtentCopyBatch : public PreparedBatchData {
+	BlockPtr block;
+	idx_t rows = 0;
+};
+
+//! How DuckDB's types are written as Arrow: nothing lost, plain offsets, no views (every Arrow reader takes those).
+ClientProperties ArrowOptions(ClientContext &context) {
+	return ClientProperties("UTC", ArrowOffsetSize::REGULAR, false, false, true, ArrowFormatVersion::V1_0, &context);
+}
+
+void WriteSchema(ClientContext &context, const ExtentCopyBindData &bind_data, ArrowSchema *schema) {
+	auto options = ArrowOptions(context);
+	for (idx_t i = 0; i < bind_data.types.size(); i++) {
+		// one column at a time first, so that a type without an Arrow form is reported with its column
+		ArrowSchemaWrapper probe;
+		try {
+			ArrowConverter::ToArrowSchema(&probe.arrow_schema, {bind_data.types[i]}, {bind_data.names[i]}, options);
+		} catch (std::exception &error) {
+			throw NotImplementedException("Cannot write column \"%s\" of type %s to an extent: %s; cast it, for example to "
+			                              "VARCHAR",
+			                              bind_data.names[i], bind_data.types[i].ToString(), ErrorData(error).RawMessage());
+		}
+	}
+	ArrowConverter::ToArrowSchema(schema, bind_data.types, bind_data.names, options);
+}
+
+BlockPtr EncodeBlock(ClientContext &context, const ExtentCopyBindData &bind_data, PnsWriter *writer,
+                     ColumnDataCollection &rows) {
+	ArrowAppender appender(bind_data.types, rows.Count(), ArrowOptions(context),
+	                       ArrowTypeExtensionData::GetExtensionTypes(context, bind_data.types));
+	for (auto &chunk : rows.Chunks()) {
+		appender.Append(chunk, 0, chunk.size(), chunk.size());
+	}
+	auto array = appender.Finalize();
+	PnsBlock *block = nullptr;
+	char *error = nullptr;
+	Check(pns_writer_encode(writer, reinterpret_cast<::ArrowArray *>(&array), &block, &error), error);
+	return BlockPtr(block);
+}
+
+void AppendBlock(ExtentCopyGlobalState &state, BlockPtr block, idx_t rows) {
+	char *error = nullptr;
+	Check(pns_writer_append(state.writer.get(), block.release(), &error), error);
+	state.rows += rows;
+	state.blocks++;
+}
+
+//! A file that DuckDB's file system writes, for targets that are not on the local disk.
+struct HostSink {
+	FileSystem &fs;
+	unique_ptr<FileHandle> handle;
+	string path;
+
+	template <class F>
+	static char *Guard(F &&call) {
+		try {
+			call();
+			return nullptr;
+		} catch (std::exception &error) {
+			return MallocMessage(ErrorData(error).RawMessage());
+		} catch (...) {
+			return MallocMessage("unknown error");
+		}
+	}
+	static char *Write(void *context, const uint8_t *data, uint64_t length) {
+		auto &sink = *static_cast<HostSink *>(context);
+		return Guard([&]() { sink.handle->Write(const_cast<uint8_t *>(data), length); });
+	}
+	static char *Finish(void *context) {
+		auto &sink = *static_cast<HostSink *>(context);
+		return Guard([&]() {
+			sink.handle->Close();
+			sink.handle.reset();
+		});
+	}
+	static void Abort(void *context) {
+		auto &sink = *static_cast<HostSink *>(context);
+		sink.handle.reset();
+		pns_string_free(Guard([&]() { sink.fs.TryRemoveFile(sink.path); }));
+	}
+	static void Release(void *context) {
+		delete static_cast<HostSink *>(context);
+	}
+};
+
+} // namespace
+
+static Value SingleValue(const Identifier &name, const vector<Value> &values) {
+	if (values.size() != 1) {
+		throw BinderException("%s requires exactly one argument", StringUtil::Upper(name.GetIdentifierName()));
+	}
+	return values[0];
+}
+
+static string ListJson(const vector<Value> &values) {
+	vector<string> parts;
+	for (auto &value : values) {
+		if (value.type().id() == LogicalTypeId::LIST) {
+			for (auto &child : ListValue::GetChildren(value)) {
+				parts.push_back(QuoteJson(child.ToString()));
+			}
+		} else {
+			parts.push_back(QuoteJson(value.ToString()));
+		}
+	}
+	return "[" + StringUtil::Join(parts, ",") + "]";
+}
+
+static unique_ptr<FunctionData> CopyBind(ClientContext &context, CopyFunctionBindInput &input,
+                                         const vector<Identifier> &names, const vector<LogicalType> &types) {
+	auto result = make_uniq<ExtentCopyBindData>();
+	auto &format = input.function_info->Cast<CopyInfoFormat>().format;
+	result->types = types;
+	result->names = IdentifiersToStrings(names);
+	auto rows = GetSetting(context, "pensieve_block_rows");
+	if (!rows.IsNull()) {
+		result->rows_per_block = UBigIntValue::Get(rows.DefaultCastAs(LogicalType::UBIGINT));
+	}
+	auto options = "{\"format\":" + QuoteJson(format);
+	for (auto &[name, values] : input.info.options) {
+		if (name == "rows_per_block" || (format == "parquet" && name == "row_group_size")) {
+			auto value = SingleValue(name, values).DefaultCastAs(LogicalType::BIGINT);
+			if (value.IsNull() || BigIntValue::Get(value) <= 0) {
+				throw BinderException("ROWS_PER_BLOCK must be at least 1");
+			}
+			result->rows_per_block = NumericCast<idx_t>(BigIntValue::Get(value));
+		} else if (name == "compression" || name == "codec") {
+			options += ",\"compression\":" + QuoteJson(StringUtil::Lower(SingleValue(name, values).ToString()));
+		} else if (format == "tlm" && name == "dictionary") {
+			auto flag = values.empty() ? Value::BOOLEAN(true) : SingleValue(name, values).DefaultCastAs(LogicalType::BOOLEAN);
+			options += BooleanValue::Get(flag) ? ",\"dictionary\":true" : ",\"dictionary\":false";
+		} else if (format == "tlm" && name == "magic") {
+			options += ",\"magic\":" + QuoteJson(StringUtil::Lower(SingleValue(name, values).ToString()));
+		} else if (format == "parquet" && name == "bloom_columns") {
+			options += ",\"bloom_columns\":" + ListJson(values);
+		} else {
+			throw BinderException("Unrecognized option \"%s\" for %s extents; the options are ROWS_PER_BLOCK, COMPRESSION%s, and "
+			                      "those of every COPY (PARTITION_BY, FILE_SIZE_BYTES, PER_THREAD_OUTPUT, RETURN_STATS, …)",
+			                      name.GetIdentifierName(), format == "tlm" ? "TLM" : "Parquet",
+			                      format == "tlm" ? ", DICTIONARY, MAGIC" : ", BLOOM_COLUMNS");
+		}
+	}
+	result->options = options + "}";
+	ArrowSchemaWrapper schema;
+	WriteSchema(context, *result, &schema.arrow_schema);
+	char *error = nullptr;
+	auto status =
+	    pns_writer_check(result->options.c_str(), reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), &error);
+	schema.arrow_schema.release = nullptr;
+	Check(status, error);
+	return std::move(result);
+}
+
+static unique_ptr<GlobalFunctionData> CopyInitGlobal(ClientContext &context, FunctionData &bind_data_p,
+                                                     const string &path) {
+	auto &bind_data = bind_data_p.Cast<ExtentCopyBindData>();
+	auto &fs = FileSystem::GetFileSystem(context);
+	auto result = make_uniq<ExtentCopyGlobalState>();
+	ArrowSchemaWrapper schema;
+	WriteSchema(context, bind_data, &schema.arrow_schema);
+	PnsWriter *writer = nullptr;
+	char *error = nullptr;
+	int status;
+	if (FileSystem::IsRemoteFile(path) || StringUtil::Contains(path, "://")) {
+		auto flags = FileFlags::FILE_FLAGS_WRITE | FileFlags::FILE_FLAGS_FILE_CREATE_NEW;
+		auto sink = new HostSink {fs, nullptr, path};
+		PnsHostSink host {sink, HostSink::Write, HostSink::Finish, HostSink::Abort, HostSink::Release};
+		try {
+			sink->handle = fs.OpenFile(path, flags);
+		} catch (...) {
+			delete sink;
+			throw;
+		}
+		status = pns_writer_new(path.c_str(), bind_data.options.c_str(), &host,
+		                        reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), &writer, &error);
+	} else {
+		// the core writes under a temporary name and renames; DuckDB's access settings hold for the final name
+		static_cast<OpenerFileSystem &>(fs).VerifyCanAccessFile(path);
+		auto local = fs.ExpandPath(path);
+		status = pns_writer_new(local.c_str(), bind_data.options.c_str(), nullptr,
+		                        reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), &writer, &error);
+	}
+	schema.arrow_schema.release = nullptr;
+	Check(status, error);
+	result->writer = WriterPtr(writer);
+	return std::move(result);
+}
+
+static unique_ptr<LocalFunctionData> CopyInitLocal(ExecutionContext &context, FunctionData &bind_data) {
+	return make_uniq<ExtentCopyLocalState>(context.client, bind_data.Cast<ExtentCopyBindData>().types);
+}
+
+static void Flush(ClientContext &context, const ExtentCopyBindData &bind_data, ExtentCopyGlobalState &state,
+                  ColumnDataCollection &rows) {
+	if (rows.Count() == 0) {
+		return;
+	}
+	auto block = EncodeBlock(context, bind_data, state.writer.get(), rows);
+	lock_guard<mutex> guard(state.lock);
+	AppendBlock(state, std::move(block), rows.Count());
+}
+
+static void CopySink(ExecutionContext &context, FunctionData &bind_data_p, GlobalFunctionData &gstate,
+                     LocalFunctionData &lstate, DataChunk &input) {
+	auto &bind_data = bind_data_p.Cast<ExtentCopyBindData>();
+	auto &state = gstate.Cast<ExtentCopyGlobalState>();
+	auto &local = lstate.Cast<ExtentCopyLocalState>();
+	idx_t done = 0;
+	while (done < input.size()) {
+		auto room = bind_data.rows_per_block - local.buffer->Count();
+		auto take = MinValue<idx_t>(room, input.size() - done);
+		if (done == 0 && take == input.size()) {
+			local.buffer->Append(local.append, input);
+		} else {
+			DataChunk part;
+			part.Initialize(BufferAllocator::Get(context.client), bind_data.types);
+			SelectionVector selection(take);
+			for (idx_t i = 0; i < take; i++) {
+				selection.set_index(i, done + i);
+			}
+			part.Reference(input);
+			part.Slice(selection, take);
+			local.buffer->Append(local.append, part);
+		}
+		done += take;
+		if (local.buffer->Count() >= bind_data.rows_per_block) {
+			local.append.current_chunk_state.handles.clear();
+			Flush(context.client, bind_data, state, *local.buffer);
+			local.buffer = make_uniq<ColumnDataCollection>(context.client, bind_data.types);
+			local.buffer->InitializeAppend(local.append);
+		}
+	}
+}
+
+static void CopyCombine(ExecutionContext &context, FunctionData &bind_data_p, GlobalFunctionData &gstate,
+                        LocalFunctionData &lstate) {
+	auto &bind_data = bind_data_p.Cast<ExtentCopyBindData>();
+	auto &state = gstate.Cast<ExtentCopyGlobalState>();
+	auto &local = lstate.Cast<ExtentCopyLocalState>();
+	local.append.current_chunk_state.handles.clear();
+	if (local.buffer->Count() >= bind_data.rows_per_block / 2) {
+		Flush(context.client, bind_data, state, *local.buffer);
+		return;
+	}
+	unique_ptr<ColumnDataCollection> full;
+	{
+		lock_guard<mutex> guard(state.lock);
+		if (!state.remainder) {
+			state.remainder = std::move(local.buffer);
+			return;
+		}
+		state.remainder->Combine(*local.buffer);
+		if (state.remainder->Count() >= bind_data.rows_per_block / 2) {
+			full = std::move(state.remainder);
+		}
+	}
+	if (full) {
+		Flush(context.client, bind_data, state, *full);
+	}
+}
+
+static void CopyFinalize(ClientContext &context, FunctionData &bind_data_p, GlobalFunctionData &gstate) {
+	auto &bind_data = bind_data_p.Cast<ExtentCopyBindData>();
+	auto &state = gstate.Cast<ExtentCopyGlobalState>();
+	if (context.IsInterrupted()) {
+		// an interrupted COPY must not leave a shorter file under the final name
+		state.writer.reset();
+		throw InterruptException();
+	}
+	if (state.remainder) {
+		Flush(context, bind_data, state, *state.remainder);
+		state.remainder.reset();
+	}
+	char *result = nullptr;
+	char *error = nullptr;
+	Check(pns_writer_finish(state.writer.get(), &result, &error), error);
+	state.result = TakeString(result);
+}
+
+static CopyFunctionExecutionMode CopyMode(bool preserve_insertion_order, bool supports_batch_index) {
+	if (!preserve_insertion_order) {
+		return CopyFunctionExecutionMode::PARALLEL_COPY_TO_FILE;
+	}
+	return supports_batch_index ? CopyFunctionExecutionMode::BATCH_COPY_TO_FILE
+	                            : CopyFunctionExecutionMode::REGULAR_COPY_TO_FILE;
+}
+
+static unique_ptr<PreparedBatchData> CopyPrepareBatch(ClientContext &context, FunctionData &bind_data,
+                                                      GlobalFunctionData &gstate,
+                                                      unique_ptr<ColumnDataCollection> collection) {
+	auto &state = gstate.Cast<ExtentCopyGlobalState>();
+	auto result = make_uniq<ExtentCopyBatch>();
+	result->rows = collection->Count();
+	if (result->rows > 0) {
+		result->block = EncodeBlock(context, bind_data.Cast<ExtentCopyBindData>(), state.writer.get(), *collection);
+	}
+	return std::move(result);
+}
+
+static void CopyFlushBatch(ClientContext &, FunctionData &, GlobalFunctionData &gstate, PreparedBatchData &batch_p) {
+	auto &state = gstate.Cast<ExtentCopyGlobalState>();
+	auto &batch = batch_p.Cast<ExtentCopyBatch>();
+	if (batch.block) {
+		lock_guard<mutex> guard(state.lock);
+		AppendBlock(state, std::move(batch.block), batch.rows);
+	}
+}
+
+static optional_idx CopyDesiredBatchSize(ClientContext &, FunctionData &bind_data) {
+	return bind_data.Cast<ExtentCopyBindData>().rows_per_block;
+}
+
+static idx_t CopyFileSize(GlobalFunctionData &gstate) {
+	return pns_writer_bytes(gstate.Cast<ExtentCopyGlobalState>().writer.get());
+}
+
+static void CopyStatistics(ClientContext &, FunctionData &, GlobalFunctionData &gstate,
+                           CopyFunctionFileStatistics &statistics) {
+	auto &state = gstate.Cast<ExtentCopyGlobalState>();
+	statistics.row_count = state.rows;
+	statistics.file_size_bytes = pns_writer_bytes(state.writer.get());
+	statistics.extra_info["block_count"] = Value::UBIGINT(state.blocks);
+	statistics.extra_info["extent"] = Value(state.result);
+}
+
+//! Enumerations are written as their text; every other type is written as it is.
+static vector<unique_ptr<Expression>> CopySelect(CopyToSelectInput &input) {
+	vector<unique_ptr<Expression>> result;
+	auto changed = false;
+	auto is_enum = [](const LogicalType &type) {
+		return type.id() == LogicalTypeId::ENUM;
+	};
+	for (auto &expression : input.select_list) {
+		auto type = expression->GetReturnType();
+		if (!TypeVisitor::Contains(type, is_enum)) {
+			result.push_back(std::move(expression));
+			continue;
+		}
+		auto alias = expression->GetAlias();
+		auto target = TypeVisitor::VisitReplace(
+		    type, [&](const LogicalType &part) { return is_enum(part) ? LogicalType(LogicalType::VARCHAR) : part; });
+		auto cast = BoundCastExpression::AddCastToType(input.context, std::move(expression), target, false);
+		cast->SetAlias(alias);
+		result.push_back(std::move(cast));
+		changed = true;
+	}
+	if (!changed) {
+		// nothing to project: give the list back untouched
+		input.select_list = std::move(result);
+		return {};
+	}
+	return result;
+}
+
+static void CopyOptions(ClientContext &, CopyOptionsInput &input) {
+	auto &options = input.options;
+	options["rows_per_block"] = CopyOption(LogicalType::UBIGINT, CopyOptionMode::READ_WRITE);
+	options["compression"] = CopyOption(LogicalType::VARCHAR, CopyOptionMode::READ_WRITE);
+	options["codec"] = CopyOption(LogicalType::VARCHAR, CopyOptionMode::WRITE_ONLY);
+	options["dictionary"] = CopyOption(LogicalType::BOOLEAN, CopyOptionMode::READ_WRITE);
+	options["magic"] = CopyOption(LogicalType::VARCHAR, CopyOptionMode::READ_WRITE);
+	options["bloom_columns"] = CopyOption(LogicalType::ANY, CopyOptionMode::WRITE_ONLY);
+	options["row_group_size"] = CopyOption(LogicalType::UBIGINT, CopyOptionMode::WRITE_ONLY);
+}
+
+static unique_ptr<FunctionData> CopyFromBind(ClientContext &context, CopyFromFunctionBindInput &input,
+                                             vector<Identifier> &names, vector<LogicalType> &types) {
+	return ExtentScanFunction::MultiFileBindCopyInterface(
+	    context, input, names, types, make_uniq<ExtentInterface>(input.info.format == "tlm" ? "tlm" : ""));
+}
+
+static CopyFunction MakeCopyFunction(const string &name, const string &format, const string &extension) {
+	CopyFunction function {Identifier(name)};
+	function.function_info = make_shared_ptr<CopyInfoFormat>(format);
+	function.copy_to_select = CopySelect;
+	function.copy_to_bind = CopyBind;
+	function.copy_options = CopyOptions;
+	function.copy_to_initialize_global = CopyInitGlobal;
+	function.copy_to_initialize_local = CopyInitLocal;
+	function.copy_to_sink = CopySink;
+	function.copy_to_combine = CopyCombine;
+	function.copy_to_finalize = CopyFinalize;
+	function.copy_to_get_written_statistics = CopyStatistics;
+	function.execution_mode = CopyMode;
+	function.prepare_batch = CopyPrepareBatch;
+	function.flush_batch = CopyFlushBatch;
+	function.desired_batch_size = CopyDesiredBatchSize;
+	function.file_size_bytes = CopyFileSize;
+	function.copy_from_bind = CopyFromBind;
+	function.copy_from_function = *GetReadFunction("read_extent", format).functions[0];
+	function.extension = extension;
+	return function;
+}
+
+void RegisterCopy(ExtensionLoader &loader) {
+	loader.RegisterFunction(MakeCopyFunction("tlm", "tlm", "tlm"));
+	loader.RegisterFunction(MakeCopyFunction("pensieve_parquet", "parquet", "parquet"));
+}
+
+} // namespace pensieve

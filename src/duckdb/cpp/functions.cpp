@@ -1,0 +1,342 @@
+// read_tlm and its siblings: the multi-file interface, filter pushdown, EXPLAIN, and registration.
+#include "scan.hpp"
+
+#include "duckdb/function/replacement_scan.hpp"
+#include "duckdb/main/config.hpp"
+#include "duckdb/main/database.hpp"
+#include "duckdb/parser/expression/constant_expression.hpp"
+#include "duckdb/parser/expression/function_expression.hpp"
+#include "duckdb/parser/tableref/table_function_ref.hpp"
+#include "duckdb/planner/expression/bound_columnref_expression.hpp"
+#include "duckdb/planner/expression_iterator.hpp"
+
+namespace pensieve {
+
+unique_ptr<FunctionData> ExtentBindData::Copy() const {
+	auto result = make_uniq<ExtentBindData>();
+	result->format = format;
+	result->hints = hints;
+	result->explain = explain;
+	result->explain_unknown = explain_unknown;
+	result->initial_rows = initial_rows;
+	result->listed_files = listed_files;
+	return std::move(result);
+}
+
+ExtentInterface::ExtentInterface(string format_p) : format(std::move(format_p)) {
+}
+
+unique_ptr<MultiFileReaderInterface> ExtentInterface::CreateInterface(ClientContext &) {
+	return make_uniq<ExtentInterface>("");
+}
+
+unique_ptr<BaseFileReaderOptions> ExtentInterface::InitializeOptions(ClientContext &, optional_ptr<TableFunctionInfo>) {
+	auto result = make_uniq<ExtentOptions>();
+	result->format = format;
+	return std::move(result);
+}
+
+bool ExtentInterface::ParseCopyOption(ClientContext &, const Identifier &key, const vector<Value> &, BaseFileReaderOptions &,
+                                      vector<Identifier> &, vector<LogicalType> &) {
+	// options that COPY TO understands and reading has no use for, so that one option list serves both directions
+	return key == "compression" || key == "rows_per_block" || key == "dictionary" || key == "magic";
+}
+
+bool ExtentInterface::ParseOption(ClientContext &, const Identifier &, const Value &, MultiFileOptions &,
+                                  BaseFileReaderOptions &) {
+	return false;
+}
+
+unique_ptr<TableFunctionData> ExtentInterface::InitializeBindData(MultiFileBindData &,
+                                                                  unique_ptr<BaseFileReaderOptions> options) {
+	auto result = make_uniq<ExtentBindData>();
+	result->format = options->Cast<ExtentOptions>().format;
+	return std::move(result);
+}
+
+void ExtentInterface::BindReader(ClientContext &context, vector<LogicalType> &return_types, vector<Identifier> &names,
+                                 MultiFileBindData &bind_data) {
+	ExtentOptions options;
+	options.format = bind_data.bind_data->Cast<ExtentBindData>().format;
+	bind_data.reader_bind = bind_data.multi_file_reader->BindReader(context, return_types, names, *bind_data.file_list,
+	                                                                bind_data, options, bind_data.file_options);
+}
+
+void ExtentInterface::FinalizeBindData(MultiFileBindData &multi_file_data) {
+	if (multi_file_data.initial_reader) {
+		auto &data = multi_file_data.bind_data->Cast<ExtentBindData>();
+		data.initial_rows = multi_file_data.initial_reader->Cast<ExtentReader>().row_count;
+	}
+}
+
+optional_idx ExtentInterface::MaxThreads(const MultiFileBindData &bind_data, const MultiFileGlobalState &global_state,
+                                         FileExpandResult expand_result) {
+	if (expand_result == FileExpandResult::MULTIPLE_FILES || global_state.readers.empty() ||
+	    !global_state.readers[0]->reader) {
+		return optional_idx();
+	}
+	auto &reader = global_state.readers[0]->reader->Cast<ExtentReader>();
+	return MaxValue<idx_t>(1, pns_reader_block_count(reader.reader.get()));
+}
+
+unique_ptr<GlobalTableFunctionState> ExtentInterface::InitializeGlobalState(ClientContext &context,
+                                                                            MultiFileBindData &bind_data,
+                                                                            MultiFileGlobalState &global_state) {
+	auto result = make_uniq<ExtentGlobalState>();
+	auto &data = bind_data.bind_data->Cast<ExtentBindData>();
+	auto disabled = GetSetting(context, "pensieve_disable_evidence");
+	string disabled_text;
+	if (!disabled.IsNull()) {
+		for (auto &kind : ListValue::GetChildren(disabled)) {
+			disabled_text += (disabled_text.empty() ? "" : ",") + kind.ToString();
+		}
+	}
+	auto files = global_state.file_list.GetDisplayFileList(2);
+	auto source = files.empty() ? string() : files[0].path + (files.size() > 1 ? ", …" : "");
+	result->scan = ScanPtr(pns_scan_new(context.GetConnectionId(), context.transaction.GetActiveQuery(), source.c_str(),
+	                                    disabled_text.c_str()));
+	auto remaining = global_state.file_list.GetTotalFileCount();
+	auto listed = MaxValue<idx_t>(data.listed_files, remaining);
+	pns_scan_files(result->scan.get(), listed, listed - remaining, "partition");
+	if (!data.explain_unknown.empty()) {
+		pns_scan_note(result->scan.get(), data.explain_unknown.c_str());
+	}
+	for (auto &entry : global_state.readers) {
+		if (entry && entry->reader) {
+			entry->reader->Cast<ExtentReader>().hints = data.hints;
+		}
+	}
+	return std::move(result);
+}
+
+unique_ptr<LocalTableFunctionState> ExtentInterface::InitializeLocalState(ClientContext &, GlobalTableFunctionState &) {
+	return make_uniq<ExtentLocalState>();
+}
+
+shared_ptr<BaseFileReader> ExtentInterface::CreateReader(ClientContext &context, GlobalTableFunctionState &,
+                                                         BaseUnionData &union_data, const MultiFileBindData &bind_data) {
+	auto &data = bind_data.bind_data->Cast<ExtentBindData>();
+	auto result = make_shared_ptr<ExtentReader>(context, union_data.file, data.format);
+	result->hints = data.hints;
+	return std::move(result);
+}
+
+shared_ptr<BaseFileReader> ExtentInterface::CreateReader(ClientContext &context, GlobalTableFunctionState &,
+                                                         const OpenFileInfo &file, idx_t,
+                                                         const MultiFileBindData &bind_data) {
+	auto &data = bind_data.bind_data->Cast<ExtentBindData>();
+	auto result = make_shared_ptr<ExtentReader>(context, file, data.format);
+	result->hints = data.hints;
+	return std::move(result);
+}
+
+shared_ptr<BaseFileReader> ExtentInterface::CreateReader(ClientContext &context, const OpenFileInfo &file,
+                                                         BaseFileReaderOptions &options, const MultiFileOptions &) {
+	return make_shared_ptr<ExtentReader>(context, file, options.Cast<ExtentOptions>().format);
+}
+
+unique_ptr<NodeStatistics> ExtentInterface::GetCardinality(const MultiFileBindData &bind_data, idx_t file_count) {
+	auto rows = bind_data.bind_data->Cast<ExtentBindData>().initial_rows;
+	if (file_count == 1) {
+		return make_uniq<NodeStatistics>(rows, rows);
+	}
+	return make_uniq<NodeStatistics>(MaxValue<idx_t>(rows, 1) * file_count);
+}
+
+void ExtentInterface::GetVirtualColumns(ClientContext &, MultiFileBindData &, virtual_column_map_t &result) {
+	result.insert(make_pair(MultiFileReader::COLUMN_IDENTIFIER_FILE_ROW_NUMBER,
+	                        TableColumn("file_row_number", LogicalType::BIGINT)));
+}
+
+unique_ptr<MultiFileReaderInterface> ExtentInterface::Copy() {
+	return make_uniq<ExtentInterface>(format);
+}
+
+FileGlobInput ExtentInterface::GetGlobInput() {
+	return FileGlobInput(FileGlobOptions::FALLBACK_GLOB, format == "parquet" ? "parquet" : "tlm");
+}
+
+//===--------------------------------------------------------------------===//
+// Pushdown and EXPLAIN
+//===--------------------------------------------------------------------===//
+
+static void ComplexFilterPushdown(ClientContext &context, LogicalGet &get, FunctionData *bind_data_p,
+                                  vector<unique_ptr<Expression>> &filters) {
+	auto &bind_data = bind_data_p->Cast<MultiFileBindData>();
+	auto &data = bind_data.bind_data->Cast<ExtentBindData>();
+	if (data.listed_files == 0) {
+		data.listed_files = bind_data.file_list->GetTotalFileCount();
+	}
+	ExtentScanFunction::MultiFileComplexFilterPushdown(context, get, bind_data_p, filters);
+	vector<string> texts;
+	vector<string> unknown;
+	for (auto &filter : filters) {
+		Hint hint;
+		unordered_set<idx_t> columns;
+		auto plain = true;
+		ExpressionIterator::VisitExpression<BoundColumnRefExpression>(*filter, [&](const BoundColumnRefExpression &reference) {
+			auto &ids = get.GetColumnIds();
+			auto index = reference.Binding().column_index;
+			if (reference.Binding().table_index != get.table_index || index >= ids.size() || ids[index].IsVirtualColumn() ||
+			    ids[index].HasChildren()) {
+				plain = false;
+				return;
+			}
+			auto column = ids[index].GetPrimaryIndex();
+			if (columns.insert(column).second) {
+				hint.columns.emplace_back(get.names[column].GetIdentifierName(), get.returned_types[column]);
+			}
+		});
+		if (!plain) {
+			continue;
+		}
+		hint.json = ExpressionToJson(*filter, [&](const Expression &reference) -> string {
+			if (reference.GetExpressionClass() != ExpressionClass::BOUND_COLUMN_REF) {
+				return string();
+			}
+			auto index = reference.Cast<BoundColumnRefExpression>().Binding().column_index;
+			return get.names[get.GetColumnIds()[index].GetPrimaryIndex()].GetIdentifierName();
+		});
+		PredicatePtr predicate(pns_predicate_lower(hint.json.c_str(), hint.json.size()));
+		texts.push_back(TakeString(pns_predicate_text(predicate.get())));
+		auto reason = TakeString(pns_predicate_unknown(predicate.get()));
+		if (!reason.empty()) {
+			unknown.push_back(reason);
+		}
+		if (columns.size() > 1) {
+			// one-column conjuncts come back as table filters; these would not
+			data.hints.push_back(std::move(hint));
+			// scans that prune differently must not look equal to the common-subplan optimizer
+			get.extra_info.file_filters += (get.extra_info.file_filters.empty() ? "" : " AND ") + texts.back();
+		}
+	}
+	data.explain = StringUtil::Join(texts, " AND ");
+	data.explain_unknown = StringUtil::Join(unknown, "; ");
+}
+
+static bool PushdownExpression(ClientContext &, const LogicalGet &, Expression &) {
+	// the scan applies every single-column filter exactly, with DuckDB's own executor
+	return true;
+}
+
+static InsertionOrderPreservingMap<string> ScanToString(TableFunctionToStringInput &input) {
+	InsertionOrderPreservingMap<string> result;
+	result["Function"] = StringUtil::Upper(input.table_function.GetName().GetIdentifierName());
+	if (!input.bind_data) {
+		return result;
+	}
+	auto &bind_data = input.bind_data->Cast<MultiFileBindData>();
+	auto &data = bind_data.bind_data->Cast<ExtentBindData>();
+	result["Files"] = std::to_string(bind_data.file_list->GetTotalFileCount());
+	if (!data.format.empty()) {
+		result["Format"] = data.format;
+	}
+	if (!data.explain.empty()) {
+		result["Prunes by"] = data.explain;
+	}
+	if (!data.explain_unknown.empty()) {
+		result["Cannot prune by"] = data.explain_unknown;
+	}
+	return result;
+}
+
+static void ScanMetrics(TableFunctionGetMetricsInput &input) {
+	ExtentScanFunction::MultiFileGetMetrics(input);
+	if (!input.global_state) {
+		return;
+	}
+	auto &state = input.global_state->Cast<MultiFileGlobalState>();
+	if (!state.global_state) {
+		return;
+	}
+	auto summary = TakeString(pns_scan_summary(state.global_state->Cast<ExtentGlobalState>().scan.get()));
+	for (auto &line : StringUtil::Split(summary, '\n')) {
+		auto parts = StringUtil::Split(line, '\t');
+		if (parts.size() == 2) {
+			input.operator_metrics.AddExtraInfo(parts[0], parts[1]);
+		}
+	}
+}
+
+//===--------------------------------------------------------------------===//
+// Registration
+//===--------------------------------------------------------------------===//
+
+struct ReadFunctionInfo : public TableFunctionInfo {
+	explicit ReadFunctionInfo(string format_p) : format(std::move(format_p)) {
+	}
+	string format;
+};
+
+static unique_ptr<FunctionData> ReadBind(ClientContext &context, TableFunctionBindInput &input,
+                                         vector<LogicalType> &return_types, vector<Identifier> &names) {
+	auto &info = input.info->Cast<ReadFunctionInfo>();
+	return ExtentScanFunction::MultiFileBindInterface(context, input, return_types, names,
+	                                                  make_uniq<ExtentInterface>(info.format));
+}
+
+TableFunctionSet GetReadFunction(const string &name, const string &format) {
+	ExtentScanFunction function {Identifier(name)};
+	function.bind = ReadBind;
+	function.function_info = make_shared_ptr<ReadFunctionInfo>(format);
+	function.filter_pushdown = true;
+	function.filter_prune = true;
+	function.pushdown_complex_filter = ComplexFilterPushdown;
+	function.pushdown_expression = PushdownExpression;
+	function.statistics_extended = ExtentScanFunction::MultiFileScanStatsExtended;
+	function.to_string = ScanToString;
+	function.get_metrics = ScanMetrics;
+	return MultiFileReader::CreateFunctionSet(std::move(function));
+}
+
+static unique_ptr<TableRef> ReplaceExtentPath(ClientContext &context, ReplacementScanInput &input,
+                                              optional_ptr<ReplacementScanData>) {
+	auto path = ReplacementScan::GetFullPath(input);
+	if (!ReplacementScan::CanReplace(path, {"tlm", "pensieve", "pnsv", "kyma"})) {
+		return nullptr;
+	}
+	auto result = make_uniq<TableFunctionRef>();
+	vector<unique_ptr<ParsedExpression>> arguments;
+	arguments.push_back(ConstantExpression::String(path));
+	result->function = make_uniq<FunctionExpression>("read_tlm", std::move(arguments));
+	if (!FileSystem::HasGlob(path)) {
+		result->alias = Identifier(FileSystem::GetFileSystem(context).ExtractBaseName(path));
+	}
+	return std::move(result);
+}
+
+void RegisterScan(ExtensionLoader &loader) {
+	loader.RegisterFunction(GetReadFunction("read_tlm", "tlm"));
+	loader.RegisterFunction(GetReadFunction("read_extent", ""));
+	auto &config = DBConfig::GetConfig(loader.GetDatabaseInstance());
+	config.replacement_scans.emplace_back(ReplaceExtentPath);
+}
+
+static void SetMetadataCache(ClientContext &, SetScope, Value &value) {
+	pns_set_metadata_cache_bytes(UBigIntValue::Get(value.DefaultCastAs(LogicalType::UBIGINT)));
+}
+
+static void CheckWriteFormat(ClientContext &, SetScope, Value &value) {
+	auto text = StringUtil::Lower(value.ToString());
+	if (text != "tlm" && text != "parquet") {
+		throw InvalidInputException("pensieve_write_format is 'tlm' or 'parquet', not '%s'", value.ToString());
+	}
+	value = Value(text);
+}
+
+void RegisterSettings(ExtensionLoader &loader) {
+	auto &config = DBConfig::GetConfig(loader.GetDatabaseInstance());
+	auto environment = getenv("PENSIEVE_WRITE_FORMAT");
+	config.AddExtensionOption("pensieve_write_format", "Format of new extents: 'tlm' or 'parquet'", LogicalType::VARCHAR,
+	                          Value(environment ? environment : "tlm"), CheckWriteFormat);
+	config.AddExtensionOption("pensieve_block_rows", "Rows of a block written by COPY and INSERT", LogicalType::UBIGINT,
+	                          Value::UBIGINT(122880));
+	config.AddExtensionOption("pensieve_metadata_cache_bytes", "Memory for cached footers and statistics of extents",
+	                          LogicalType::UBIGINT, Value::UBIGINT(256ULL << 20), SetMetadataCache);
+	config.AddExtensionOption("pensieve_disable_evidence",
+	                          "Kinds of evidence the scan ignores, for debugging and for measuring: time, minmax, bloom, "
+	                          "page_index, dynamic_filter",
+	                          LogicalType::LIST(LogicalType::VARCHAR), Value(LogicalType::LIST(LogicalType::VARCHAR)));
+}
+
+} // namespace pensieve

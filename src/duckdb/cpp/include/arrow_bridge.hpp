@@ -1,0 +1,37 @@
+// Arrow schemas and arrays of the core as DuckDB types and vectors.
+#pragma once
+
+#include "pensieve_shim.hpp"
+
+#include "duckdb/common/arrow/arrow_wrapper.hpp"
+#include "duckdb/function/table/arrow.hpp"
+
+namespace pensieve {
+
+//! The columns of a file as DuckDB sees them.
+struct ArrowColumns {
+	vector<string> names;
+	vector<LogicalType> types;
+	vector<shared_ptr<ArrowType>> arrow_types;
+};
+
+//! Reads an Arrow struct schema; a type that DuckDB cannot hold is an error that names the column, the type and the file.
+ArrowColumns ReadArrowSchema(ClientContext &context, ArrowSchemaWrapper &schema, const string &file);
+
+//! One decoded struct array and what is needed to turn slices of its columns into vectors.
+class ArrowBatch {
+public:
+	ArrowBatch(ClientContext &context, shared_ptr<ArrowArrayWrapper> array);
+
+	idx_t RowCount() const;
+	idx_t ColumnCount() const;
+	//! Converts `size` rows of column `column` from row `offset` on; zero-copy where the layouts agree.
+	void Convert(idx_t column, const ArrowType &type, idx_t offset, idx_t size, Vector &target);
+
+private:
+	ClientContext &context;
+	shared_ptr<ArrowArrayWrapper> array;
+	vector<unique_ptr<ArrowArrayScanState>> states;
+};
+
+} // namespace pensieve

@@ -1,0 +1,143 @@
+// The boundary between the C++ shim and the Rust core. C++ translates DuckDB's objects into these calls and back; every decision
+// (what to read, what to skip, what a message says) is made on the Rust side. Mirrored by `src/duckdb/ffi.rs`.
+//
+// Ownership: what a function returns through an `out` pointer belongs to the caller and is released with the matching `_free`.
+// Errors: functions that can fail return 0 on success; otherwise `*error` is a NUL-terminated message (free with
+// `pns_string_free`) and the return value is a PnsErrorKind.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct ArrowSchema;
+struct ArrowArray;
+
+typedef struct PnsReader PnsReader;
+typedef struct PnsScan PnsScan;
+typedef struct PnsPredicate PnsPredicate;
+typedef struct PnsWriter PnsWriter;
+typedef struct PnsBlock PnsBlock;
+
+enum PnsErrorKind {
+	PNS_OK = 0,
+	PNS_INVALID_INPUT = 1,
+	PNS_IO = 2,
+	PNS_CORRUPT = 3,
+	PNS_UNSUPPORTED = 4,
+	PNS_INTERRUPTED = 5,
+	PNS_INTERNAL = 6
+};
+
+// A file that DuckDB's file system opened. `read_at` fills exactly `length` bytes or fails; it may be called from several threads.
+// Messages returned by the callbacks are allocated with malloc.
+typedef struct PnsHostFile {
+	void *context;
+	char *(*read_at)(void *context, uint64_t offset, uint8_t *target, uint64_t length);
+	void (*release)(void *context);
+	uint64_t size;
+	const char *version; // borrowed during the call that receives the struct
+} PnsHostFile;
+
+// A file that DuckDB's file system opened for writing. `finish` makes it durable and visible; `abort` removes it.
+typedef struct PnsHostSink {
+	void *context;
+	char *(*write)(void *context, const uint8_t *data, uint64_t length);
+	char *(*finish)(void *context);
+	void (*abort)(void *context);
+	void (*release)(void *context);
+} PnsHostSink;
+
+void pns_string_free(char *text);
+// Frees an array that a function returned through `out`, of `count` u64 values.
+void pns_u64_free(uint64_t *values, uint64_t count);
+
+// --- extents ---------------------------------------------------------------------------------------------------------
+// `host` null: `path` is a local file, read (and memory-mapped) directly. `format` empty: by the leading bytes.
+int pns_reader_open(const char *path, const char *format, const PnsHostFile *host, PnsReader **out, char **error);
+void pns_reader_free(PnsReader *reader);
+int pns_reader_schema(PnsReader *reader, struct ArrowSchema *out, char **error);
+uint32_t pns_reader_block_count(PnsReader *reader);
+uint64_t pns_reader_block_rows(PnsReader *reader, uint32_t block);
+uint64_t pns_reader_row_count(PnsReader *reader);
+// Bytes and requests asked of the store so far.
+void pns_reader_io(PnsReader *reader, uint64_t *bytes, uint64_t *requests);
+// Statistics of one column over the whole extent (block < 0) or one block. Bounds are text: integers, unscaled decimals, days, and
+// nanoseconds as decimal integers, floats in shortest round-trip form, booleans as 0/1, strings as they are; null when unknown.
+// Counts are -1 when unknown. Free the texts with pns_string_free.
+typedef struct PnsColumnStats {
+	char *min;
+	char *max;
+	int min_exact;
+	int max_exact;
+	int64_t nulls;
+	int64_t nans;
+	uint64_t rows;
+} PnsColumnStats;
+// Returns 0 when nothing at all is known (and leaves `out` alone), else 1.
+int pns_reader_column_stats(PnsReader *reader, const char *column, int64_t block, PnsColumnStats *out);
+// Rows for the listing functions ("tlm_metadata", "tlm_blocks") about this file.
+int pns_reader_describe(PnsReader *reader, const char *function, struct ArrowArray *out, char **error);
+int pns_describe_schema(const char *function, struct ArrowSchema *out, char **error);
+
+// --- predicates ------------------------------------------------------------------------------------------------------
+// `json` is an expression tree (src/predicate/lower.rs). Never fails: what cannot be lowered is "unknown".
+PnsPredicate *pns_predicate_lower(const char *json, size_t length);
+void pns_predicate_free(PnsPredicate *predicate);
+// Readable text of the predicate, and of what could not be lowered (empty when everything was).
+char *pns_predicate_text(PnsPredicate *predicate);
+char *pns_predicate_unknown(PnsPredicate *predicate);
+
+// --- scans -----------------------------------------------------------------------------------------------------------
+// One scan of one table function call. `disabled` is a comma-separated list of evidence kinds to ignore.
+// `query` numbers the connection's queries: the scans of one query are listed together.
+PnsScan *pns_scan_new(uint64_t connection, uint64_t query, const char *source, const char *disabled);
+void pns_scan_free(PnsScan *scan);
+// Files: how many the caller listed, and how many its own file pruning (partitions, file names, catalog) ruled out.
+void pns_scan_files(PnsScan *scan, uint64_t considered, uint64_t skipped, const char *evidence);
+void pns_scan_note(PnsScan *scan, const char *note);
+// What to do with a block: 0 skip, 1 read and filter, 2 every row satisfies `fixed`. Either predicate may be null. Does no I/O.
+int pns_scan_claim(PnsScan *scan, PnsReader *reader, uint32_t block, const PnsPredicate *fixed, const PnsPredicate *dynamic);
+// Finer evidence, may do I/O: the rows of the block worth decoding as [start, end) pairs. `count` = number of pairs.
+int pns_scan_candidates(PnsScan *scan, PnsReader *reader, uint32_t block, const PnsPredicate *fixed, uint64_t **ranges,
+                        uint64_t *count, char **error);
+// Decodes columns (indices into the file's schema, in the order wanted) of the given rows into a struct array.
+int pns_scan_read(PnsScan *scan, PnsReader *reader, uint32_t block, const uint32_t *columns, uint64_t column_count,
+                  const uint64_t *ranges, uint64_t range_count, struct ArrowArray *out, char **error);
+// Rows the row filter looked at and rejected.
+void pns_scan_rows(PnsScan *scan, uint64_t considered, uint64_t skipped);
+// "key\tvalue\n" lines for EXPLAIN ANALYZE.
+char *pns_scan_summary(PnsScan *scan);
+// The counters of a connection's last scans.
+int pns_last_scans(uint64_t connection, struct ArrowArray *out, char **error);
+int pns_last_scans_schema(struct ArrowSchema *out, char **error);
+
+// --- writing ---------------------------------------------------------------------------------------------------------
+// `options` is a JSON object: {"format":"tlm","compression":…,"dictionary":b,"magic":…,"bloom_columns":[…],"sorted_by":[…]}.
+// `host` null: a local file. The schema is consumed.
+int pns_writer_new(const char *path, const char *options, const PnsHostSink *host, struct ArrowSchema *schema, PnsWriter **out,
+                   char **error);
+// Checks options and schema without creating anything; used when a COPY is bound. The schema is consumed.
+int pns_writer_check(const char *options, struct ArrowSchema *schema, char **error);
+// Encodes a block (the struct array is consumed); callable from many threads at once.
+int pns_writer_encode(PnsWriter *writer, struct ArrowArray *array, PnsBlock **out, char **error);
+// Appends an encoded block (consumed), one caller at a time.
+int pns_writer_append(PnsWriter *writer, PnsBlock *block, char **error);
+void pns_block_free(PnsBlock *block);
+uint64_t pns_writer_bytes(PnsWriter *writer);
+// Completes the file; `result` is a JSON object with the fields of ExtentWriteResult.
+int pns_writer_finish(PnsWriter *writer, char **result, char **error);
+// Drops an unfinished writer and what it wrote.
+void pns_writer_free(PnsWriter *writer);
+
+// --- settings --------------------------------------------------------------------------------------------------------
+void pns_set_metadata_cache_bytes(uint64_t bytes);
+// Version text for the shim's own checks.
+const char *pns_version(void);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,84 @@
+// Shared declarations of the shim: errors, strings that cross the boundary, and what each translation unit registers.
+#pragma once
+
+#include "duckdb.hpp"
+#include "duckdb/common/arrow/arrow.hpp"
+#include "duckdb/common/multi_file/multi_file_function.hpp"
+#include "duckdb/main/extension/extension_loader.hpp"
+#include "pensieve_ffi.h"
+
+namespace pensieve {
+
+using namespace duckdb; // NOLINT: the shim is a translation layer over DuckDB's names
+
+//! Turns a failed call into the DuckDB exception that fits its kind. Takes ownership of the message.
+[[noreturn]] void ThrowError(int kind, char *message);
+
+inline void Check(int kind, char *message) {
+	if (kind != PNS_OK) {
+		ThrowError(kind, message);
+	}
+}
+
+//! Takes ownership of text returned by the core.
+string TakeString(char *text);
+
+//! A message for the core, allocated the way the core frees it.
+char *MallocMessage(const string &message);
+
+struct ReaderDeleter {
+	void operator()(PnsReader *reader) const {
+		pns_reader_free(reader);
+	}
+};
+struct ScanDeleter {
+	void operator()(PnsScan *scan) const {
+		pns_scan_free(scan);
+	}
+};
+struct PredicateDeleter {
+	void operator()(PnsPredicate *predicate) const {
+		pns_predicate_free(predicate);
+	}
+};
+struct WriterDeleter {
+	void operator()(PnsWriter *writer) const {
+		pns_writer_free(writer);
+	}
+};
+struct BlockDeleter {
+	void operator()(PnsBlock *block) const {
+		pns_block_free(block);
+	}
+};
+using ReaderPtr = std::unique_ptr<PnsReader, ReaderDeleter>;
+using ScanPtr = std::unique_ptr<PnsScan, ScanDeleter>;
+using PredicatePtr = std::unique_ptr<PnsPredicate, PredicateDeleter>;
+using WriterPtr = std::unique_ptr<PnsWriter, WriterDeleter>;
+using BlockPtr = std::unique_ptr<PnsBlock, BlockDeleter>;
+
+//! Opens an extent through DuckDB's file system (access settings, secrets and registered file systems apply); a file on the
+//! local disk is then read by the core directly. An empty format is decided by the file's leading bytes.
+ReaderPtr OpenExtent(ClientContext &context, const OpenFileInfo &file, const string &format);
+
+//! Names a column of the expression being lowered: empty when the reference is not a plain column.
+using ColumnNamer = std::function<string(const Expression &reference)>;
+
+//! The expression as the JSON tree that the core lowers to a predicate.
+string ExpressionToJson(const Expression &expression, const ColumnNamer &namer);
+
+//! Whether some part of the filter changes while the scan runs (join and top-N bounds).
+bool HasDynamicPart(const Expression &expression);
+
+void RegisterScan(ExtensionLoader &loader);
+void RegisterCopy(ExtensionLoader &loader);
+void RegisterTables(ExtensionLoader &loader);
+void RegisterSettings(ExtensionLoader &loader);
+
+//! The functions that read TLM extents, any extent, and Parquet extents.
+TableFunctionSet GetReadFunction(const string &name, const string &format);
+
+//! Value of a setting of ours, or NULL.
+Value GetSetting(ClientContext &context, const char *name);
+
+} // namespace pensieve

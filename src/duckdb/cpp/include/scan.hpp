@@ -1,0 +1,170 @@
+// The multi-file scan over extents: what DuckDB's multi-file machinery needs, backed by the core.
+#pragma once
+
+#include "arrow_bridge.hpp"
+
+#include "duckdb/common/multi_file/base_file_reader.hpp"
+#include "duckdb/common/multi_file/multi_file_function.hpp"
+#include "duckdb/planner/table_filter_state.hpp"
+#include "duckdb/storage/table/row_group_order_options.hpp"
+
+namespace pensieve {
+
+struct ExtentOptions : public BaseFileReaderOptions {
+	//! Format the caller insists on; empty for "by the leading bytes".
+	string format;
+};
+
+//! A conjunct that table filters cannot express (it mentions several columns); used for pruning only.
+struct Hint {
+	string json;
+	//! Table columns it mentions, with the types the expression was bound with.
+	vector<pair<string, LogicalType>> columns;
+};
+
+struct ExtentBindData : public TableFunctionData {
+	string format;
+	vector<Hint> hints;
+	unique_ptr<RowGroupOrderOptions> order;
+	//! Rows of the first file.
+	idx_t initial_rows = 0;
+	//! Files before the list was pruned by partitions and file names.
+	idx_t listed_files = 0;
+	//! The filters as the core understood them, and what it could not lower; for EXPLAIN.
+	string explain;
+	string explain_unknown;
+
+	unique_ptr<FunctionData> Copy() const override;
+};
+
+struct ExtentGlobalState : public GlobalTableFunctionState {
+	ScanPtr scan;
+};
+
+//! A run of at most STANDARD_VECTOR_SIZE candidate rows of a block.
+struct Window {
+	//! Position of the first row in the batch of filter columns, and its row number within the block.
+	idx_t offset;
+	idx_t block_row;
+	idx_t count;
+	//! Surviving rows, relative to the window; unset selection means all of them.
+	SelectionVector selection;
+	idx_t selected;
+	//! Position of the window's first row in the batch of the remaining columns.
+	idx_t rest_offset;
+};
+
+struct ExtentLocalState : public LocalTableFunctionState {
+	//! The claimed block, and whether its rows have been read and filtered.
+	uint32_t block = 0;
+	bool prepared = false;
+	bool filters_hold = false;
+	vector<Window> windows;
+	idx_t next_window = 0;
+	unique_ptr<ArrowBatch> filter_batch;
+	unique_ptr<ArrowBatch> rest_batch;
+	//! Per filter of the reader: executor state, kept across the blocks of one file.
+	const void *filter_owner = nullptr;
+	vector<unique_ptr<TableFilterState>> filter_states;
+	unordered_map<idx_t, unique_ptr<ExpressionExecutor>> expression_states;
+};
+
+class ExtentReader : public BaseFileReader {
+public:
+	ExtentReader(ClientContext &context, OpenFileInfo file, const string &format);
+
+	ReaderPtr reader;
+	ArrowColumns arrow;
+	idx_t row_count;
+
+	shared_ptr<BaseUnionData> GetUnionData(idx_t file_idx) override;
+	unique_ptr<BaseStatistics> GetStatistics(ClientContext &context, const Identifier &name) override;
+	unique_ptr<BaseStatistics> BlockStatistics(const string &column, const LogicalType &type, int64_t block, bool &exact);
+	void AddVirtualColumn(column_t virtual_column_id) override;
+	void PrepareReader(ClientContext &context, GlobalTableFunctionState &gstate) override;
+	bool TryInitializeScan(ClientContext &context, GlobalTableFunctionState &gstate,
+	                       LocalTableFunctionState &lstate) override;
+	AsyncResult Scan(ClientContext &context, GlobalTableFunctionState &gstate, LocalTableFunctionState &lstate,
+	                 DataChunk &chunk) override;
+	void FinishFile(ClientContext &context, GlobalTableFunctionState &gstate) override;
+	double GetProgressInFile(ClientContext &context) override;
+	string GetReaderType() const override {
+		return "pensieve";
+	}
+
+	//! Conjuncts of the scan that only prune; set by the interface before the reader is used.
+	vector<Hint> hints;
+	optional_ptr<RowGroupOrderOptions> order;
+	//! The file's column that `order` sorts by.
+	string order_column;
+
+private:
+	void LowerFilters();
+	void OrderBlocks();
+	PredicatePtr LowerDynamic();
+	void PrepareBlock(ClientContext &context, PnsScan *scan, ExtentLocalState &state, DataChunk &chunk);
+	void FilterWindow(ClientContext &context, ExtentLocalState &state, Window &window, DataChunk &chunk);
+	void FillColumn(ClientContext &context, ExtentLocalState &state, const Window &window, idx_t position, DataChunk &chunk,
+	                bool from_filter_batch);
+	//! Which file columns position `i` of the scan reads: one, or those of the expression that replaces it.
+	vector<idx_t> SourceColumns(idx_t position);
+	bool IsVirtual(idx_t file_column) const {
+		return file_column >= arrow.types.size();
+	}
+
+	bool lowered = false;
+	PredicatePtr fixed;
+	//! Positions of the filters whose bound changes while the scan runs.
+	vector<idx_t> dynamic_filters;
+	//! Scan positions read in the first and in the second step, and for each the columns of the batch it is built from.
+	vector<idx_t> filter_positions;
+	vector<uint32_t> filter_columns;
+	vector<uint32_t> rest_columns;
+	unordered_map<idx_t, idx_t> filter_slot;
+	unordered_map<idx_t, idx_t> rest_slot;
+	vector<uint32_t> block_order;
+	idx_t next_block = 0;
+	atomic<idx_t> rows_done {0};
+	vector<idx_t> block_start;
+};
+
+struct ExtentInterface : public MultiFileReaderInterface {
+	explicit ExtentInterface(string format);
+
+	static unique_ptr<MultiFileReaderInterface> CreateInterface(ClientContext &context);
+
+	unique_ptr<BaseFileReaderOptions> InitializeOptions(ClientContext &context,
+	                                                    optional_ptr<TableFunctionInfo> info) override;
+	bool ParseCopyOption(ClientContext &context, const Identifier &key, const vector<Value> &values,
+	                     BaseFileReaderOptions &options, vector<Identifier> &expected_names,
+	                     vector<LogicalType> &expected_types) override;
+	bool ParseOption(ClientContext &context, const Identifier &key, const Value &val, MultiFileOptions &file_options,
+	                 BaseFileReaderOptions &options) override;
+	unique_ptr<TableFunctionData> InitializeBindData(MultiFileBindData &multi_file_data,
+	                                                 unique_ptr<BaseFileReaderOptions> options) override;
+	void BindReader(ClientContext &context, vector<LogicalType> &return_types, vector<Identifier> &names,
+	                MultiFileBindData &bind_data) override;
+	void FinalizeBindData(MultiFileBindData &multi_file_data) override;
+	optional_idx MaxThreads(const MultiFileBindData &bind_data, const MultiFileGlobalState &global_state,
+	                        FileExpandResult expand_result) override;
+	unique_ptr<GlobalTableFunctionState> InitializeGlobalState(ClientContext &context, MultiFileBindData &bind_data,
+	                                                           MultiFileGlobalState &global_state) override;
+	unique_ptr<LocalTableFunctionState> InitializeLocalState(ClientContext &, GlobalTableFunctionState &) override;
+	shared_ptr<BaseFileReader> CreateReader(ClientContext &context, GlobalTableFunctionState &gstate,
+	                                        BaseUnionData &union_data, const MultiFileBindData &bind_data) override;
+	shared_ptr<BaseFileReader> CreateReader(ClientContext &context, GlobalTableFunctionState &gstate,
+	                                        const OpenFileInfo &file, idx_t file_idx,
+	                                        const MultiFileBindData &bind_data) override;
+	shared_ptr<BaseFileReader> CreateReader(ClientContext &context, const OpenFileInfo &file,
+	                                        BaseFileReaderOptions &options, const MultiFileOptions &file_options) override;
+	unique_ptr<NodeStatistics> GetCardinality(const MultiFileBindData &bind_data, idx_t file_count) override;
+	void GetVirtualColumns(ClientContext &context, MultiFileBindData &bind_data, virtual_column_map_t &result) override;
+	unique_ptr<MultiFileReaderInterface> Copy() override;
+	FileGlobInput GetGlobInput() override;
+
+	string format;
+};
+
+using ExtentScanFunction = MultiFileFunction<ExtentInterface>;
+
+} // namespace pensieve

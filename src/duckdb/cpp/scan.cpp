@@ -1,0 +1,397 @@
+// The reader of one extent: claims blocks, filters rows, decodes what survives. What may be skipped is decided by the core.
+#include "scan.hpp"
+
+#include "duckdb/planner/filter/expression_filter.hpp"
+#include "duckdb/planner/table_filter_set.hpp"
+#include "duckdb/storage/table/column_segment.hpp"
+
+namespace pensieve {
+
+namespace {
+
+//! What an opened file of a UNION BY NAME keeps until it is scanned.
+struct ExtentUnionData : public BaseUnionData {
+	explicit ExtentUnionData(OpenFileInfo file) : BaseUnionData(std::move(file)) {
+	}
+	idx_t row_count = 0;
+	shared_ptr<BaseFileReader> statistics;
+
+	optional_idx TryGetCardinalityEstimate() const override {
+		return row_count;
+	}
+	unique_ptr<BaseStatistics> GetStatistics(ClientContext &context, const Identifier &name) override {
+		return statistics ? statistics->GetStatistics(context, name) : nullptr;
+	}
+};
+
+string JsonAnd(const vector<string> &parts) {
+	return "{\"k\":\"and\",\"args\":[" + StringUtil::Join(parts, ",") + "]}";
+}
+
+} // namespace
+
+ExtentReader::ExtentReader(ClientContext &context, OpenFileInfo file_p, const string &format)
+    : BaseFileReader(std::move(file_p)), reader(OpenExtent(context, file, format)) {
+	ArrowSchemaWrapper schema;
+	char *error = nullptr;
+	Check(pns_reader_schema(reader.get(), reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), &error), error);
+	arrow = ReadArrowSchema(context, schema, file.path);
+	for (idx_t i = 0; i < arrow.names.size(); i++) {
+		columns.push_back(MultiFileColumnDefinition::CreateFromNameAndType(Identifier(arrow.names[i]), arrow.types[i]));
+	}
+	if (columns.empty()) {
+		throw InvalidInputException("\"%s\" has no columns", file.path);
+	}
+	row_count = pns_reader_row_count(reader.get());
+	auto blocks = pns_reader_block_count(reader.get());
+	idx_t start = 0;
+	for (uint32_t i = 0; i < blocks; i++) {
+		block_start.push_back(start);
+		start += pns_reader_block_rows(reader.get(), i);
+	}
+}
+
+shared_ptr<BaseUnionData> ExtentReader::GetUnionData(idx_t file_idx) {
+	auto result = make_shared_ptr<ExtentUnionData>(file);
+	for (auto &column : columns) {
+		result->names.push_back(column.name.GetIdentifierName());
+		result->types.push_back(column.type);
+	}
+	result->row_count = row_count;
+	result->reader = shared_from_this();
+	result->statistics = result->reader;
+	return std::move(result);
+}
+
+void ExtentReader::AddVirtualColumn(column_t virtual_column_id) {
+	if (virtual_column_id != MultiFileReader::COLUMN_IDENTIFIER_FILE_ROW_NUMBER) {
+		throw NotImplementedException("pensieve extents have no virtual column %llu", virtual_column_id);
+	}
+}
+
+vector<idx_t> ExtentReader::SourceColumns(idx_t position) {
+	vector<idx_t> result;
+	auto entry = expression_map.find(ProjectionIndex(position));
+	if (entry != expression_map.end()) {
+		for (auto &index : entry->second.column_indexes) {
+			result.push_back(index.GetPrimaryIndex());
+		}
+		return result;
+	}
+	result.push_back(column_ids[MultiFileLocalIndex(position)].GetId());
+	return result;
+}
+
+void ExtentReader::PrepareReader(ClientContext &context, GlobalTableFunctionState &gstate) {
+	LowerFilters();
+}
+
+//! Splits the scan's columns into those the filters read and the rest, and lowers the filters once per file.
+void ExtentReader::LowerFilters() {
+	if (lowered) {
+		return;
+	}
+	lowered = true;
+	OrderBlocks();
+	unordered_set<idx_t> filtered;
+	vector<string> parts;
+	if (filters) {
+		for (auto &entry : *filters) {
+			auto position = entry.GetIndex().GetIndex();
+			filtered.insert(position);
+			auto &expression = *ExpressionFilter::GetExpressionFilter(entry.Filter(), "pensieve scan").expr;
+			auto sources = SourceColumns(position);
+			if (HasDynamicPart(expression)) {
+				dynamic_filters.push_back(position);
+			}
+			if (expression_map.find(ProjectionIndex(position)) != expression_map.end() || IsVirtual(sources[0])) {
+				// the filter is in other terms than the file's: its statistics say nothing about it
+				continue;
+			}
+			auto &name = arrow.names[sources[0]];
+			parts.push_back(ExpressionToJson(expression, [&](const Expression &) { return name; }));
+		}
+	}
+	for (auto &hint : hints) {
+		auto usable = true;
+		for (auto &column : hint.columns) {
+			auto found = false;
+			for (idx_t i = 0; i < arrow.names.size(); i++) {
+				found = found || (arrow.names[i] == column.first && arrow.types[i] == column.second);
+			}
+			usable = usable && found;
+		}
+		if (usable) {
+			parts.push_back(hint.json);
+		}
+	}
+	if (!parts.empty()) {
+		auto json = JsonAnd(parts);
+		fixed = PredicatePtr(pns_predicate_lower(json.c_str(), json.size()));
+	}
+	for (idx_t position = 0; position < column_indexes.size(); position++) {
+		auto filter = filtered.find(position) != filtered.end();
+		if (filter) {
+			filter_positions.push_back(position);
+		}
+		for (auto column : SourceColumns(position)) {
+			if (IsVirtual(column)) {
+				continue;
+			}
+			auto &slots = filter ? filter_slot : rest_slot;
+			auto &list = filter ? filter_columns : rest_columns;
+			if (slots.emplace(column, list.size()).second) {
+				list.push_back(NumericCast<uint32_t>(column));
+			}
+		}
+	}
+}
+
+void ExtentReader::OrderBlocks() {
+	auto blocks = pns_reader_block_count(reader.get());
+	block_order.clear();
+	for (uint32_t i = 0; i < blocks; i++) {
+		block_order.push_back(i);
+	}
+}
+
+PredicatePtr ExtentReader::LowerDynamic() {
+	if (dynamic_filters.empty() || !filters) {
+		return nullptr;
+	}
+	vector<string> parts;
+	for (auto position : dynamic_filters) {
+		auto column = SourceColumns(position)[0];
+		if (expression_map.find(ProjectionIndex(position)) != expression_map.end() || IsVirtual(column)) {
+			continue;
+		}
+		auto &filter = filters->GetFilterByColumnIndex(ProjectionIndex(position));
+		auto &expression = *ExpressionFilter::GetExpressionFilter(filter, "pensieve scan").expr;
+		auto &name = arrow.names[column];
+		parts.push_back(ExpressionToJson(expression, [&](const Expression &) { return name; }));
+	}
+	if (parts.empty()) {
+		return nullptr;
+	}
+	auto json = JsonAnd(parts);
+	return PredicatePtr(pns_predicate_lower(json.c_str(), json.size()));
+}
+
+bool ExtentReader::TryInitializeScan(ClientContext &context, GlobalTableFunctionState &gstate_p,
+                                     LocalTableFunctionState &lstate_p) {
+	LowerFilters();
+	auto &gstate = gstate_p.Cast<ExtentGlobalState>();
+	auto &state = lstate_p.Cast<ExtentLocalState>();
+	// a bound that was tightened since the last claim rules out more blocks now
+	PredicatePtr dynamic;
+	if (next_block < block_order.size()) {
+		dynamic = LowerDynamic();
+	}
+	while (next_block < block_order.size()) {
+		auto block = block_order[next_block++];
+		auto decision = pns_scan_claim(gstate.scan.get(), reader.get(), block, fixed.get(), dynamic.get());
+		if (decision == 0) {
+			rows_done += pns_reader_block_rows(reader.get(), block);
+			continue;
+		}
+		state.block = block;
+		state.prepared = false;
+		// every row satisfies the filters by the block's statistics: nothing to evaluate
+		state.filters_hold = decision == 2;
+		state.windows.clear();
+		state.next_window = 0;
+		state.filter_batch.reset();
+		state.rest_batch.reset();
+		return true;
+	}
+	return false;
+}
+
+void ExtentReader::FillColumn(ClientContext &context, ExtentLocalState &state, const Window &window, idx_t position,
+                              DataChunk &chunk, bool from_filter_batch) {
+	auto &target = chunk.data[position];
+	auto &batch = from_filter_batch ? state.filter_batch : state.rest_batch;
+	auto &slots = from_filter_batch ? filter_slot : rest_slot;
+	auto offset = from_filter_batch ? window.offset : window.rest_offset;
+	auto expression = expression_map.find(ProjectionIndex(position));
+	if (expression != expression_map.end()) {
+		DataChunk source;
+		vector<LogicalType> types;
+		auto sources = SourceColumns(position);
+		for (auto column : sources) {
+			types.push_back(arrow.types[column]);
+		}
+		source.Initialize(BufferAllocator::Get(context), types);
+		for (idx_t i = 0; i < sources.size(); i++) {
+			batch->Convert(slots[sources[i]], *arrow.arrow_types[sources[i]], offset, window.count, source.data[i]);
+		}
+		source.SetChildCardinality(window.count);
+		auto &executor = state.expression_states[position];
+		if (!executor) {
+			executor = make_uniq<ExpressionExecutor>(context, *expression->second.expression);
+		}
+		executor->ExecuteExpression(source, target);
+		return;
+	}
+	auto column = SourceColumns(position)[0];
+	if (IsVirtual(column)) {
+		auto data = FlatVector::GetDataMutable<int64_t>(target);
+		auto first = block_start[state.block] + window.block_row;
+		for (idx_t i = 0; i < window.count; i++) {
+			data[i] = NumericCast<int64_t>(first + i);
+		}
+		FlatVector::SetSize(target, count_t(window.count));
+		return;
+	}
+	batch->Convert(slots[column], *arrow.arrow_types[column], offset, window.count, target);
+}
+
+void ExtentReader::FilterWindow(ClientContext &context, ExtentLocalState &state, Window &window, DataChunk &chunk) {
+	chunk.Reset();
+	window.selected = window.count;
+	if (state.filter_states.size() != filters->FilterCount() || state.filter_owner != this) {
+		state.filter_states.clear();
+		state.expression_states.clear();
+		state.filter_owner = this;
+		for (auto &entry : *filters) {
+			state.filter_states.push_back(TableFilterState::Initialize(context, entry.Filter()));
+		}
+	}
+	SelectionVector selection;
+	idx_t index = 0;
+	for (auto &entry : *filters) {
+		auto &filter_state = *state.filter_states[index++];
+		if (window.selected == 0) {
+			break;
+		}
+		auto position = entry.GetIndex().GetIndex();
+		FillColumn(context, state, window, position, chunk, true);
+		ColumnSegment::FilterSelection(selection, chunk.data[position], filter_state, window.count, window.selected);
+	}
+	if (window.selected < window.count && window.selected > 0) {
+		// the selection may share memory with the executor: keep our own
+		window.selection.Initialize(window.selected);
+		for (idx_t i = 0; i < window.selected; i++) {
+			window.selection.set_index(i, selection.get_index(i));
+		}
+	}
+}
+
+static shared_ptr<ArrowArrayWrapper> ReadBatch(PnsScan *scan, PnsReader *reader, uint32_t block,
+                                               const vector<uint32_t> &columns, const vector<uint64_t> &ranges) {
+	auto result = make_shared_ptr<ArrowArrayWrapper>();
+	char *error = nullptr;
+	Check(pns_scan_read(scan, reader, block, columns.data(), columns.size(), ranges.data(), ranges.size() / 2,
+	                    reinterpret_cast<::ArrowArray *>(&result->arrow_array), &error),
+	      error);
+	return result;
+}
+
+//! Reads the filters' columns of the claimed block, filters every row, and reads the remaining columns of what survived.
+void ExtentReader::PrepareBlock(ClientContext &context, PnsScan *scan, ExtentLocalState &state, DataChunk &chunk) {
+	state.prepared = true;
+	uint64_t *raw_ranges = nullptr;
+	uint64_t range_count = 0;
+	char *error = nullptr;
+	Check(pns_scan_candidates(scan, reader.get(), state.block, fixed.get(), &raw_ranges, &range_count, &error), error);
+	vector<uint64_t> ranges(raw_ranges, raw_ranges + range_count * 2);
+	pns_u64_free(raw_ranges, range_count * 2);
+	auto filtering = filters && filters->HasFilters();
+	idx_t position = 0;
+	for (idx_t i = 0; i < ranges.size(); i += 2) {
+		for (auto row = ranges[i]; row < ranges[i + 1]; row += STANDARD_VECTOR_SIZE) {
+			Window window;
+			window.offset = position;
+			window.block_row = row;
+			window.count = MinValue<idx_t>(STANDARD_VECTOR_SIZE, ranges[i + 1] - row);
+			window.selected = window.count;
+			window.rest_offset = position;
+			position += window.count;
+			state.windows.push_back(std::move(window));
+		}
+	}
+	if (state.windows.empty()) {
+		return;
+	}
+	if (filtering) {
+		state.filter_batch = make_uniq<ArrowBatch>(context, ReadBatch(scan, reader.get(), state.block, filter_columns, ranges));
+	}
+	if (filtering && !state.filters_hold) {
+		vector<uint64_t> surviving;
+		vector<Window> kept;
+		idx_t rows = 0;
+		idx_t survivors = 0;
+		idx_t rest_position = 0;
+		for (auto &window : state.windows) {
+			if (context.IsInterrupted()) {
+				throw InterruptException();
+			}
+			rows += window.count;
+			FilterWindow(context, state, window, chunk);
+			survivors += window.selected;
+			if (window.selected == 0) {
+				continue;
+			}
+			window.rest_offset = rest_position;
+			rest_position += window.count;
+			if (!surviving.empty() && surviving.back() == window.block_row) {
+				surviving.back() = window.block_row + window.count;
+			} else {
+				surviving.push_back(window.block_row);
+				surviving.push_back(window.block_row + window.count);
+			}
+			kept.push_back(std::move(window));
+		}
+		state.windows = std::move(kept);
+		ranges = std::move(surviving);
+		pns_scan_rows(scan, rows, rows - survivors);
+		chunk.Reset();
+	}
+	if (!state.windows.empty() && !rest_columns.empty()) {
+		state.rest_batch = make_uniq<ArrowBatch>(context, ReadBatch(scan, reader.get(), state.block, rest_columns, ranges));
+	}
+}
+
+AsyncResult ExtentReader::Scan(ClientContext &context, GlobalTableFunctionState &gstate_p,
+                               LocalTableFunctionState &lstate_p, DataChunk &chunk) {
+	auto &gstate = gstate_p.Cast<ExtentGlobalState>();
+	auto &state = lstate_p.Cast<ExtentLocalState>();
+	if (context.IsInterrupted()) {
+		throw InterruptException();
+	}
+	if (!state.prepared) {
+		PrepareBlock(context, gstate.scan.get(), state, chunk);
+	}
+	if (state.next_window >= state.windows.size()) {
+		rows_done += pns_reader_block_rows(reader.get(), state.block);
+		state.filter_batch.reset();
+		state.rest_batch.reset();
+		chunk.SetChildCardinality(0);
+		return SourceResultType::FINISHED;
+	}
+	auto &window = state.windows[state.next_window++];
+	idx_t next_filter = 0;
+	for (idx_t position = 0; position < column_indexes.size(); position++) {
+		auto filter = next_filter < filter_positions.size() && filter_positions[next_filter] == position;
+		if (filter) {
+			next_filter++;
+		}
+		FillColumn(context, state, window, position, chunk, filter);
+	}
+	chunk.SetChildCardinality(window.count);
+	if (window.selected < window.count) {
+		chunk.Slice(window.selection, window.selected);
+	}
+	return SourceResultType::HAVE_MORE_OUTPUT;
+}
+
+void ExtentReader::FinishFile(ClientContext &context, GlobalTableFunctionState &gstate_p) {
+	// blocks of this file may still be decoding in other threads; their I/O is counted when the scan is read
+	(void)gstate_p;
+}
+
+double ExtentReader::GetProgressInFile(ClientContext &context) {
+	return row_count == 0 ? 100.0 : 100.0 * static_cast<double>(rows_done.load()) / static_cast<double>(row_count);
+}
+
+} // namespace pensieve
