@@ -70,9 +70,11 @@ impl Blooms {
                     targets.push(slot);
                 }
                 Some(Place::From(_)) => {
-                    let read = guarded(file.path(), || "bloom filter".to_owned(), || {
-                        Sbbf::read_from_column_chunk(chunk, &Chunks { file })
-                    });
+                    let read = guarded(
+                        file.path(),
+                        || "bloom filter".to_owned(),
+                        || Sbbf::read_from_column_chunk(chunk, &Chunks { file }),
+                    );
                     let filter = read.ok().flatten().filter(|filter| filter.num_blocks() > 0);
                     let _ = slot.set(filter.map(Box::new));
                 }
@@ -169,7 +171,11 @@ pub(super) fn equality_columns<'a>(predicate: &'a BlockPredicate, into: &mut Vec
 }
 
 /// The leaves of `row_group` among `names` that have a filter.
-pub(super) fn filtered_leaves<'a>(footer: &'a Footer, row_group: usize, names: &'a [&str]) -> impl Iterator<Item = usize> {
+pub(super) fn filtered_leaves<'a>(
+    footer: &'a Footer,
+    row_group: usize,
+    names: &'a [&str],
+) -> impl Iterator<Item = usize> {
     names.iter().filter_map(move |name| {
         let (_, leaf) = footer.columns.primitive(name)?;
         let chunk = footer.metadata.row_groups().get(row_group)?.columns().get(leaf)?;

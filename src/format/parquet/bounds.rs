@@ -44,7 +44,11 @@ pub(super) struct Bound {
 const SHORTEST_PREFIX: usize = 8;
 
 /// The pair of bounds that a stored pair proves. A NaN in either, or a minimum above the maximum, discredits both.
-pub(super) fn bounds(column: &Column, min: Option<Stored<'_>>, max: Option<Stored<'_>>) -> (Option<Bound>, Option<Bound>) {
+pub(super) fn bounds(
+    column: &Column,
+    min: Option<Stored<'_>>,
+    max: Option<Stored<'_>>,
+) -> (Option<Bound>, Option<Bound>) {
     if min.is_some_and(|min| is_nan(column, min.raw)) || max.is_some_and(|max| is_nan(column, max.raw)) {
         return (None, None);
     }

@@ -215,15 +215,25 @@ fn domain(descr: &ColumnDescriptor, arrow: &DataType) -> Domain {
             P::INT32 | P::INT64 | P::FIXED_LEN_BYTE_ARRAY | P::BYTE_ARRAY,
             Annotation::Decimal { scale },
             A::Decimal32(_, shown) | A::Decimal64(_, shown) | A::Decimal128(_, shown) | A::Decimal256(_, shown),
-        ) if i32::from(*shown) == scale => u8::try_from(scale).map_or(Domain::Unordered, |scale| Domain::Decimal { scale }),
-        (P::BYTE_ARRAY, Annotation::Text | Annotation::Bytes | Annotation::Plain, A::Utf8 | A::LargeUtf8 | A::Utf8View) => {
-            Domain::Text
+        ) if i32::from(*shown) == scale => {
+            u8::try_from(scale).map_or(Domain::Unordered, |scale| Domain::Decimal { scale })
         }
-        (P::BYTE_ARRAY, Annotation::Bytes | Annotation::Plain, A::Binary | A::LargeBinary | A::BinaryView) => Domain::Binary,
+        (
+            P::BYTE_ARRAY,
+            Annotation::Text | Annotation::Bytes | Annotation::Plain,
+            A::Utf8 | A::LargeUtf8 | A::Utf8View,
+        ) => Domain::Text,
+        (P::BYTE_ARRAY, Annotation::Bytes | Annotation::Plain, A::Binary | A::LargeBinary | A::BinaryView) => {
+            Domain::Binary
+        }
         (P::FIXED_LEN_BYTE_ARRAY, Annotation::Plain | Annotation::Uuid, A::FixedSizeBinary(_)) => Domain::Binary,
         (P::INT32, Annotation::Date, A::Date32) => Domain::Date,
-        (P::INT32, Annotation::Time(ParquetUnit::MILLIS), A::Time32(TimeUnit::Millisecond)) => Domain::Time { unit: 1_000_000 },
-        (P::INT64, Annotation::Time(ParquetUnit::MICROS), A::Time64(TimeUnit::Microsecond)) => Domain::Time { unit: 1_000 },
+        (P::INT32, Annotation::Time(ParquetUnit::MILLIS), A::Time32(TimeUnit::Millisecond)) => {
+            Domain::Time { unit: 1_000_000 }
+        }
+        (P::INT64, Annotation::Time(ParquetUnit::MICROS), A::Time64(TimeUnit::Microsecond)) => {
+            Domain::Time { unit: 1_000 }
+        }
         (P::INT64, Annotation::Time(ParquetUnit::NANOS), A::Time64(TimeUnit::Nanosecond)) => Domain::Time { unit: 1 },
         // Seconds exist only as a hint of ARROW:schema over a plain INT64.
         (P::INT64, Annotation::Plain, A::Timestamp(unit, _)) => Domain::Timestamp { unit: nanoseconds(*unit) },

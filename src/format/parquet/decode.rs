@@ -54,8 +54,11 @@ pub(super) fn read(
     let mut roots = projection.to_vec();
     roots.sort_unstable();
     roots.dedup();
-    let leaves: Vec<usize> =
-        roots.iter().filter_map(|root| footer.columns.root(*root)).flat_map(|column| column.leaves.iter().copied()).collect();
+    let leaves: Vec<usize> = roots
+        .iter()
+        .filter_map(|root| footer.columns.root(*root))
+        .flat_map(|column| column.leaves.iter().copied())
+        .collect();
     check_chunks(file, footer, row_group, &leaves)?;
 
     let selection = match rows {
@@ -119,7 +122,11 @@ fn arrange(
     for root in projection {
         let position = roots.binary_search(root).unwrap_or(usize::MAX);
         let Some(column) = decoded.columns().get(position) else {
-            return Err(Error::corrupt(path, format!("row group {}", block.0), format!("column {root} was not decoded")));
+            return Err(Error::corrupt(
+                path,
+                format!("row group {}", block.0),
+                format!("column {root} was not decoded"),
+            ));
         };
         columns.push(Arc::clone(column));
     }
@@ -170,7 +177,10 @@ fn check_chunks(file: &File, footer: &Footer, row_group: usize, leaves: &[usize]
         if let Some(other) = chunk.file_path() {
             return Err(Error::unsupported(
                 file.path(),
-                format!("{} is stored in another file, \"{other}\": only files that hold their own data are read", place(*leaf)),
+                format!(
+                    "{} is stored in another file, \"{other}\": only files that hold their own data are read",
+                    place(*leaf)
+                ),
             ));
         }
         if !chunk_range(chunk).is_some_and(|range| file.holds(&range)) {

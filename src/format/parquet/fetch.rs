@@ -10,7 +10,7 @@ use arrow::buffer::Buffer;
 use bytes::Bytes;
 use parquet::errors::ParquetError;
 
-use crate::storage::Source;
+use crate::storage::{IoCounters, Source};
 use crate::{Error, Result};
 
 /// One open file and the parts of it that are kept in memory.
@@ -66,6 +66,11 @@ impl File {
         &self.source.identity().path
     }
 
+    /// The counters of the source.
+    pub(super) fn counters(&self) -> &Arc<IoCounters> {
+        self.source.counters()
+    }
+
     /// Size in bytes.
     pub(super) fn size(&self) -> u64 {
         self.size
@@ -117,8 +122,12 @@ impl File {
             ));
         }
         let mut answers: Vec<Option<Bytes>> = ranges.iter().map(|range| self.kept(range)).collect();
-        let missing: Vec<Range<u64>> =
-            ranges.iter().zip(&answers).filter(|(_, answer)| answer.is_none()).map(|(range, _)| range.clone()).collect();
+        let missing: Vec<Range<u64>> = ranges
+            .iter()
+            .zip(&answers)
+            .filter(|(_, answer)| answer.is_none())
+            .map(|(range, _)| range.clone())
+            .collect();
         if !missing.is_empty() {
             let mut read = self.source.read_many(&missing)?.into_iter();
             for (answer, range) in answers.iter_mut().zip(ranges) {

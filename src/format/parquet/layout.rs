@@ -63,9 +63,11 @@ impl Layout {
     /// # Errors
     /// Options that make no sense, sort columns that do not exist, types that Parquet cannot hold.
     pub(super) fn new(path: &str, input: &SchemaRef, options: &WriteOptions) -> Result<Self> {
-        let stored: Fields = input.fields().iter().map(|field| with_type(field, parquet_type(field.data_type()))).collect();
+        let stored: Fields =
+            input.fields().iter().map(|field| with_type(field, parquet_type(field.data_type()))).collect();
         let stored = Arc::new(Schema::new_with_metadata(stored, input.metadata().clone()));
-        let shown: Fields = stored.fields().iter().map(|field| with_type(field, plain_type(field.data_type()))).collect();
+        let shown: Fields =
+            stored.fields().iter().map(|field| with_type(field, plain_type(field.data_type()))).collect();
         let shown = Schema::new_with_metadata(shown, stored.metadata().clone());
         let parquet = guarded(path, || "schema".to_owned(), || ArrowSchemaConverter::new().convert(&stored))
             .map_err(|error| Error::unsupported(path, format!("the schema cannot be written as Parquet: {error}")))?;

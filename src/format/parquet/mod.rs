@@ -28,6 +28,9 @@ mod pages;
 mod reader;
 mod writer;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;

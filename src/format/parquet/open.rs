@@ -50,7 +50,11 @@ pub(super) fn open(source: &Arc<dyn Source>) -> Result<(Arc<Memory>, Footer)> {
     let path = identity.path.as_str();
     let size = identity.size;
     if size < FOOTER_END + 4 {
-        return Err(Error::corrupt(path, "end of file", format!("a Parquet file has at least 12 bytes, this one has {size}")));
+        return Err(Error::corrupt(
+            path,
+            "end of file",
+            format!("a Parquet file has at least 12 bytes, this one has {size}"),
+        ));
     }
     let tail_start = size.saturating_sub(TAIL_BYTES);
     let tail = into_bytes(source.read(tail_start..size)?);
@@ -78,7 +82,8 @@ fn worth_keeping(metadata: &ParquetMetaData, offset: u64, before: &Bytes) -> Kep
         [chunk.column_index_offset(), chunk.offset_index_offset(), chunk.bloom_filter_offset()].into_iter().flatten()
     });
     let first = starts.filter_map(|start| u64::try_from(start).ok()).filter(|start| *start >= offset).min();
-    let cut = first.and_then(|first| usize::try_from(first - offset).ok()).and_then(|cut| Some((cut, before.get(cut..)?)));
+    let cut =
+        first.and_then(|first| usize::try_from(first - offset).ok()).and_then(|cut| Some((cut, before.get(cut..)?)));
     match cut {
         Some((cut, bytes)) => Kept {
             offset: offset.saturating_add(u64::try_from(cut).unwrap_or(u64::MAX)),
@@ -146,8 +151,7 @@ fn decode(path: &str, bytes: &Bytes) -> Result<Footer> {
     let options = ParquetMetaDataOptions::new()
         .with_encoding_stats_as_mask(true)
         .with_size_stats_policy(ParquetStatisticsPolicy::SkipAll);
-    let metadata =
-        guarded(path, place, || ParquetMetaDataReader::decode_metadata_with_options(bytes, Some(&options)))?;
+    let metadata = guarded(path, place, || ParquetMetaDataReader::decode_metadata_with_options(bytes, Some(&options)))?;
 
     let leaves = metadata.file_metadata().schema_descr().num_columns();
     let mut block_rows = Vec::with_capacity(metadata.num_row_groups());
@@ -170,15 +174,18 @@ fn decode(path: &str, bytes: &Bytes) -> Result<Footer> {
 
     let page_index = Arc::new(PageIndex::new(&metadata));
     let provider: Arc<PageIndex> = Arc::clone(&page_index);
-    let metadata =
-        Arc::new(ParquetMetaDataBuilder::new_from_metadata(metadata).set_page_index(Some(provider)).build());
+    let metadata = Arc::new(ParquetMetaDataBuilder::new_from_metadata(metadata).set_page_index(Some(provider)).build());
     // A damaged or foreign ARROW:schema is a hint that cannot be taken, not a reason to refuse the file.
     let arrow = guarded(path, place, || ArrowReaderMetadata::try_new(Arc::clone(&metadata), ArrowReaderOptions::new()))
         .or_else(|_| {
-            guarded(path, || "schema".to_owned(), || {
-                let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-                ArrowReaderMetadata::try_new(Arc::clone(&metadata), options)
-            })
+            guarded(
+                path,
+                || "schema".to_owned(),
+                || {
+                    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+                    ArrowReaderMetadata::try_new(Arc::clone(&metadata), options)
+                },
+            )
         })?;
     let schema = Arc::clone(arrow.schema());
     let columns = Columns::new(metadata.file_metadata(), &schema);

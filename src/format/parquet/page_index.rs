@@ -189,7 +189,8 @@ fn list_fits(bytes: &[u8]) -> bool {
         0x0f => {
             let mut size = 0u64;
             for (position, byte) in rest.iter().take(10).enumerate() {
-                size |= u64::from(byte & 0x7f).checked_shl(u32::try_from(position * 7).unwrap_or(64)).unwrap_or(u64::MAX);
+                size |=
+                    u64::from(byte & 0x7f).checked_shl(u32::try_from(position * 7).unwrap_or(64)).unwrap_or(u64::MAX);
                 if byte & 0x80 == 0 {
                     break;
                 }

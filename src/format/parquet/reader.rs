@@ -14,7 +14,7 @@ use crate::format::cache::SharedMetadata;
 use crate::format::{BlockId, BlockLocation, ExtentMetadata, ExtentReader, RowRanges};
 use crate::predicate::eval::evaluate;
 use crate::predicate::{BlockPredicate, Evidence, Outcomes};
-use crate::storage::Source;
+use crate::storage::{IoCounters, Source};
 use crate::{Error, Result};
 
 /// An open Parquet file. Its footer is in memory; page indexes and bloom filters join it when a predicate can use them.
@@ -65,8 +65,9 @@ impl ParquetReader {
             byte_size: source.identity().size,
             stats_rejected: None,
         };
-        let evidence =
-            (0..footer.block_rows.len()).map(|row_group| RowGroupEvidence::new(Arc::clone(&footer), row_group)).collect();
+        let evidence = (0..footer.block_rows.len())
+            .map(|row_group| RowGroupEvidence::new(Arc::clone(&footer), row_group))
+            .collect();
         let blooms = Blooms::new(&footer.metadata);
         let file = File::new(source, Arc::clone(&memory));
         Ok(Self { file, parsed: Arc::new(Parsed { memory, footer, blooms, metadata, evidence }) })
@@ -86,8 +87,14 @@ impl ParquetReader {
     }
 
     /// The outcomes by statistics and bloom filters, which are loaded.
-    fn evaluate_with_blooms(&self, row_group: usize, evidence: &RowGroupEvidence, predicate: &BlockPredicate) -> Outcomes {
-        let evidence = BloomEvidence { statistics: evidence, footer: &self.parsed.footer, blooms: &self.parsed.blooms, row_group };
+    fn evaluate_with_blooms(
+        &self,
+        row_group: usize,
+        evidence: &RowGroupEvidence,
+        predicate: &BlockPredicate,
+    ) -> Outcomes {
+        let evidence =
+            BloomEvidence { statistics: evidence, footer: &self.parsed.footer, blooms: &self.parsed.blooms, row_group };
         evaluate(predicate, &evidence)
     }
 }
@@ -95,6 +102,10 @@ impl ParquetReader {
 impl ExtentReader for ParquetReader {
     fn metadata(&self) -> &ExtentMetadata {
         &self.parsed.metadata
+    }
+
+    fn io_counters(&self) -> Arc<IoCounters> {
+        Arc::clone(self.file.counters())
     }
 
     fn shared_metadata(&self) -> Option<Arc<dyn SharedMetadata>> {

@@ -35,7 +35,9 @@ pub(super) fn check(schema: &SchemaRef, options: &WriteOptions) -> Result<()> {
     let empty: Vec<ArrayRef> = schema.fields().iter().map(|field| new_empty_array(field.data_type())).collect();
     let chunks = encoder.layout.columns(&encoder.path, &empty).and_then(|columns| encoder.chunks(&columns, 0));
     chunks.map(drop).map_err(|error| match error {
-        Error::Corrupt { what, .. } => Error::unsupported("the extent", format!("Parquet cannot hold a column: {what}")),
+        Error::Corrupt { what, .. } => {
+            Error::unsupported("the extent", format!("Parquet cannot hold a column: {what}"))
+        }
         other => other,
     })
 }
@@ -58,22 +60,27 @@ impl ParquetEncoder {
     /// Encodes and compresses the stored columns.
     fn chunks(&self, columns: &[ArrayRef], rows: usize) -> Result<Vec<ArrowColumnChunk>> {
         let properties = self.layout.row_group_properties(columns, rows);
-        guarded(&self.path, || "a block being written".to_owned(), || {
-            // The factory takes its properties from a file writer; this one writes nothing anybody sees.
-            let scratch = SerializedFileWriter::new(Vec::new(), self.layout.parquet.root_schema_ptr(), properties)?;
-            let factory = ArrowRowGroupWriterFactory::new(&scratch, Arc::clone(&self.layout.stored));
-            let mut writers = factory.create_column_writers(0)?.into_iter();
-            let mut chunks = Vec::with_capacity(writers.len());
-            for (field, array) in self.layout.stored.fields().iter().zip(columns) {
-                for leaf in compute_leaves(field, array)? {
-                    let mut writer =
-                        writers.next().ok_or_else(|| ParquetError::General("more leaves than columns".to_owned()))?;
-                    writer.write(&leaf)?;
-                    chunks.push(writer.close()?);
+        guarded(
+            &self.path,
+            || "a block being written".to_owned(),
+            || {
+                // The factory takes its properties from a file writer; this one writes nothing anybody sees.
+                let scratch = SerializedFileWriter::new(Vec::new(), self.layout.parquet.root_schema_ptr(), properties)?;
+                let factory = ArrowRowGroupWriterFactory::new(&scratch, Arc::clone(&self.layout.stored));
+                let mut writers = factory.create_column_writers(0)?.into_iter();
+                let mut chunks = Vec::with_capacity(writers.len());
+                for (field, array) in self.layout.stored.fields().iter().zip(columns) {
+                    for leaf in compute_leaves(field, array)? {
+                        let mut writer = writers
+                            .next()
+                            .ok_or_else(|| ParquetError::General("more leaves than columns".to_owned()))?;
+                        writer.write(&leaf)?;
+                        chunks.push(writer.close()?);
+                    }
                 }
-            }
-            Ok(chunks)
-        })
+                Ok(chunks)
+            },
+        )
     }
 }
 

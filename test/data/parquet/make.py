@@ -513,7 +513,7 @@ def other_types():
 def pages():
     """One row group, many pages, columns that cut them at different rows."""
     name = "pyarrow_pages.parquet"
-    n = 4000
+    n = 3000
     table = pa.table(
         {
             "id": pa.array(list(range(n)), pa.int64()),
@@ -525,7 +525,7 @@ def pages():
     )
     write(name, table, n, data_page_size=1024, write_batch_size=64, use_dictionary=False, compression="snappy")
     case(name, "id", "=", {"int": "1234"}, 1, [0], "one page of many")
-    case(name, "sparse", "is not null", None, 160, [0], "pages of NULL only")
+    case(name, "sparse", "is not null", None, 120, [0], "pages of NULL only")
     for codec in ("none", "gzip", "brotli", "lz4"):
         for version in ("1.0", "2.0"):
             other = f"pyarrow_{codec}_v{version[0]}.parquet"
