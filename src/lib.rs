@@ -3,9 +3,12 @@
 //! The crate is a core that knows nothing of DuckDB (`predicate`, `stats`, `format`, `storage`, `scan`) and one room,
 //! `duckdb`, that binds it to the DuckDB extension ABI. `docs/architecture.md` has the map.
 
+#[cfg(feature = "duckdb")]
+pub mod duckdb;
 pub mod error;
 pub mod format;
 pub mod predicate;
+pub mod scan;
 pub mod stats;
 pub mod storage;
 

@@ -58,7 +58,11 @@ impl std::fmt::Debug for ReaderCache {
 impl ReaderCache {
     /// A cache of `bytes` bytes; 0 keeps nothing.
     pub fn new(bytes: u64) -> Self {
-        Self { entries: Cache::with_weighter(10_000, bytes, Weight), hits: AtomicU64::new(0), misses: AtomicU64::new(0) }
+        Self {
+            entries: Cache::with_weighter(10_000, bytes, Weight),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+        }
     }
 
     /// Changes the capacity; what no longer fits is dropped.

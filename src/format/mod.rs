@@ -13,9 +13,9 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
+use crate::Result;
 use crate::predicate::{BlockPredicate, Evidence, Outcomes};
 use crate::storage::{IoCounters, Sink, Source};
-use crate::Result;
 
 /// 0-based ordinal of a block (a TLM record batch, a Parquet row group) in its extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

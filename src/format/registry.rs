@@ -66,7 +66,10 @@ impl FormatRegistry {
     /// If there is none; the message lists those there are.
     pub fn by_name(&self, name: &str) -> Result<&Arc<dyn SegmentFormat>> {
         self.formats.iter().find(|f| f.name().eq_ignore_ascii_case(name)).ok_or_else(|| {
-            Error::InvalidInput(format!("unknown extent format \"{name}\"; the formats are {}", self.names().join(", ")))
+            Error::InvalidInput(format!(
+                "unknown extent format \"{name}\"; the formats are {}",
+                self.names().join(", ")
+            ))
         })
     }
 

@@ -9,9 +9,9 @@ use arrow::array::{
 use arrow::compute::{max, max_boolean, min, min_boolean};
 use arrow::datatypes::{
     DataType, Date32Type, Decimal32Type, Decimal64Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
-    Int32Type, Int64Type, Time32MillisecondType, Time32SecondType, Time64MicrosecondType, Time64NanosecondType, TimeUnit,
-    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type,
-    UInt16Type, UInt32Type, UInt64Type,
+    Int32Type, Int64Type, Time32MillisecondType, Time32SecondType, Time64MicrosecondType, Time64NanosecondType,
+    TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
+    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 
 /// Strings longer than this many bytes have no exact bounds (the storage format's cap, §1.3 of its reference).
@@ -157,9 +157,7 @@ where
 
 fn timestamps<T: ArrowPrimitiveType<Native = i64>>(array: &ArrayRef, nanos: i64) -> Bounds {
     let nanos = |v: i64| v.checked_mul(nanos);
-    range::<T>(array)
-        .and_then(|(lo, hi)| Some(Bounds::Timestamp(nanos(lo)?, nanos(hi)?)))
-        .unwrap_or(Bounds::None)
+    range::<T>(array).and_then(|(lo, hi)| Some(Bounds::Timestamp(nanos(lo)?, nanos(hi)?))).unwrap_or(Bounds::None)
 }
 
 fn times<N: Into<i64>>(range: Option<(N, N)>, nanos: i64) -> Bounds {
@@ -353,7 +351,10 @@ mod tests {
         assert_eq!(stats(TimestampNanosecondArray::from(vec![i64::MIN, 5])).bounds, Bounds::Timestamp(i64::MIN, 5));
         assert_eq!(stats(TimestampMicrosecondArray::from(vec![-1, 5])).bounds, Bounds::Timestamp(-1000, 5000));
         assert_eq!(stats(TimestampMicrosecondArray::from(vec![-1, i64::MAX])).bounds, Bounds::None);
-        assert_eq!(stats(Time64MicrosecondArray::from(vec![1, 86_399_999_999])).bounds, Bounds::Time(1000, 86_399_999_999_000));
+        assert_eq!(
+            stats(Time64MicrosecondArray::from(vec![1, 86_399_999_999])).bounds,
+            Bounds::Time(1000, 86_399_999_999_000)
+        );
         assert_eq!(stats(BooleanArray::from(vec![Some(true), None])).bounds, Bounds::Bool(true, true));
         let d = Decimal128Array::from(vec![-5, 7]).with_precision_and_scale(10, 2).unwrap();
         assert_eq!(stats(d).bounds, Bounds::Decimal(-5, 7, 2));
@@ -404,7 +405,8 @@ mod tests {
 
     #[test]
     fn prefixes_order_like_the_values() {
-        let values = ["", "\0", "\0\0", "a", "a\0", "a\0b", "aaaaaaaa", "aaaaaaaaa", "aaaaaaab", "b", "é", "\u{10FFFF}"];
+        let values =
+            ["", "\0", "\0\0", "a", "a\0", "a\0b", "aaaaaaaa", "aaaaaaaaa", "aaaaaaab", "b", "é", "\u{10FFFF}"];
         for a in values {
             for b in values {
                 let bounds = stats(StringArray::from(vec![a, b])).bounds;

@@ -142,10 +142,16 @@ pub struct ColumnPartial(Partial);
 enum Partial {
     /// The column is of a type without extent statistics.
     None,
-    Text { distinct: Distinct<Box<str>>, tokens: Tokens },
+    Text {
+        distinct: Distinct<Box<str>>,
+        tokens: Tokens,
+    },
     Int(Distinct<i64>),
     /// Unit vectors, one after the other, and their dimension; `None` beyond the cap.
-    Vectors { unit: Option<Vec<f32>>, dimension: usize },
+    Vectors {
+        unit: Option<Vec<f32>>,
+        dimension: usize,
+    },
 }
 
 /// What is no longer worth computing for a column because the extent's set has overflowed. Shared with the threads that encode
@@ -162,7 +168,9 @@ impl ColumnPartial {
         Self(match array.data_type() {
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => text_partial(array, given_up),
             DataType::Dictionary(_, values) if values.is_string() => dictionary_partial(array),
-            DataType::Int32 => int_partial(array.as_primitive::<Int32Type>().iter().map(|v| v.map(i64::from)), given_up),
+            DataType::Int32 => {
+                int_partial(array.as_primitive::<Int32Type>().iter().map(|v| v.map(i64::from)), given_up)
+            }
             DataType::Int64 => int_partial(array.as_primitive::<Int64Type>().iter(), given_up),
             DataType::FixedSizeList(item, dimension) if *item.data_type() == DataType::Float32 => {
                 vector_partial(array, usize::try_from(*dimension).unwrap_or(0))
@@ -242,7 +250,8 @@ fn dictionary_partial(array: &ArrayRef) -> Partial {
     }
     let any = !set.is_empty();
     let last = if set.len() == DISTINCT_SET_CAP { last_value(array) } else { None };
-    let overflow = set.len() > DISTINCT_SET_CAP || (set.len() == DISTINCT_SET_CAP && !last.as_ref().is_some_and(|l| l.1));
+    let overflow =
+        set.len() > DISTINCT_SET_CAP || (set.len() == DISTINCT_SET_CAP && !last.as_ref().is_some_and(|l| l.1));
     let last = last.or_else(|| if any { last_value(array) } else { None });
     Partial::Text { distinct: Distinct { values: (!overflow).then_some(set), any, last }, tokens }
 }
@@ -458,9 +467,8 @@ fn vector_stats(unit: &[f32], dimension: usize) -> Option<Value> {
         centroid.iter_mut().zip(vector).for_each(|(sum, v)| *sum += f64::from(*v));
     }
     centroid.iter_mut().for_each(|sum| *sum /= divisor);
-    let distance = |vector: &[f32]| {
-        vector.iter().zip(&centroid).map(|(v, c)| (f64::from(*v) - c).powi(2)).sum::<f64>().sqrt()
-    };
+    let distance =
+        |vector: &[f32]| vector.iter().zip(&centroid).map(|(v, c)| (f64::from(*v) - c).powi(2)).sum::<f64>().sqrt();
     let radius = unit.chunks_exact(dimension).map(distance).fold(0.0f64, f64::max);
     Some(json!({ "centroid": centroid, "radius": radius, "count": count, "metric": "cosine" }))
 }
@@ -468,8 +476,8 @@ fn vector_stats(unit: &[f32], dimension: usize) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use arrow::array::{
-        DictionaryArray, FixedSizeListArray, Float32Array, Int32Array, Int64Array, StringArray, TimestampMicrosecondArray,
-        TimestampNanosecondArray,
+        DictionaryArray, FixedSizeListArray, Float32Array, Int32Array, Int64Array, StringArray,
+        TimestampMicrosecondArray, TimestampNanosecondArray,
     };
     use arrow::datatypes::Field;
 

@@ -80,11 +80,9 @@ fn reference_entry(data_type: &DataType, column: &ColumnBlockStats) -> Option<St
         (
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View,
             Bounds::Str { min, max: Some(max), min_exact: true, max_exact: true },
-        ) if min.len() <= super::block::STRING_MINMAX_CAP && max.len() <= super::block::STRING_MINMAX_CAP => Some(format!(
-            "{{\"k\":\"str\",\"min\":{},\"max\":{},\"nulls\":{nulls}}}",
-            quote(min),
-            quote(max)
-        )),
+        ) if min.len() <= super::block::STRING_MINMAX_CAP && max.len() <= super::block::STRING_MINMAX_CAP => {
+            Some(format!("{{\"k\":\"str\",\"min\":{},\"max\":{},\"nulls\":{nulls}}}", quote(min), quote(max)))
+        }
         _ => None,
     }
 }
@@ -186,11 +184,8 @@ fn column_entry(entry: &Value, data_type: &DataType, extended: bool, rows: u64) 
         return None;
     }
     let is_float = matches!(data_type, DataType::Float16 | DataType::Float32 | DataType::Float64);
-    let mut stats = ColumnStats {
-        null_count: nulls,
-        nan_count: if is_float { None } else { Some(0) },
-        ..ColumnStats::default()
-    };
+    let mut stats =
+        ColumnStats { null_count: nulls, nan_count: if is_float { None } else { Some(0) }, ..ColumnStats::default() };
     if kind == "null" {
         return Some(stats);
     }
@@ -224,10 +219,12 @@ fn column_entry(entry: &Value, data_type: &DataType, extended: bool, rows: u64) 
 fn scalar(kind: &str, value: &Value, entry: &Map<String, Value>, data_type: &DataType) -> Option<Scalar> {
     let whole = || value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from));
     match kind {
-        "ts" => matches!(data_type, DataType::Timestamp(..)).then(|| value.as_i64().map(|v| Scalar::TimestampNs(v.into())))?,
+        "ts" => matches!(data_type, DataType::Timestamp(..))
+            .then(|| value.as_i64().map(|v| Scalar::TimestampNs(v.into())))?,
         "i64" => data_type.is_integer().then(|| whole().map(Scalar::Int))?,
         "date" => matches!(data_type, DataType::Date32).then(|| value.as_i64().map(Scalar::Date))?,
-        "time" => matches!(data_type, DataType::Time32(_) | DataType::Time64(_)).then(|| value.as_i64().map(Scalar::TimeNs))?,
+        "time" => matches!(data_type, DataType::Time32(_) | DataType::Time64(_))
+            .then(|| value.as_i64().map(Scalar::TimeNs))?,
         "bool" => matches!(data_type, DataType::Boolean).then(|| value.as_bool().map(Scalar::Bool))?,
         "str" => is_text(data_type).then(|| value.as_str().map(|v| Scalar::Str(v.to_owned())))?,
         "f64" => {
@@ -235,7 +232,8 @@ fn scalar(kind: &str, value: &Value, entry: &Map<String, Value>, data_type: &Dat
             matches!(data_type, DataType::Float32 | DataType::Float64).then_some(Scalar::Float(float))
         }
         "dec" => {
-            let (DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) | DataType::Decimal128(_, scale)) = data_type
+            let (DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) | DataType::Decimal128(_, scale)) =
+                data_type
             else {
                 return None;
             };
@@ -274,8 +272,8 @@ mod tests {
     use std::sync::Arc;
 
     use arrow::array::{
-        ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int8Array, Int32Array, RecordBatch,
-        StringArray, TimestampMicrosecondArray, TimestampNanosecondArray, UInt64Array,
+        ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int8Array, Int32Array,
+        RecordBatch, StringArray, TimestampMicrosecondArray, TimestampNanosecondArray, UInt64Array,
     };
 
     use super::*;

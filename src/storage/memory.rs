@@ -84,7 +84,8 @@ impl PrefetchedSource {
     }
 
     fn find(&self, range: &Range<u64>) -> Option<Buffer> {
-        let (have, buffer) = self.fetched.iter().find(|(have, _)| have.start <= range.start && range.end <= have.end)?;
+        let (have, buffer) =
+            self.fetched.iter().find(|(have, _)| have.start <= range.start && range.end <= have.end)?;
         let start = usize::try_from(range.start.checked_sub(have.start)?).ok()?;
         let len = usize::try_from(range.end.checked_sub(range.start)?).ok()?;
         (start.checked_add(len)? <= buffer.len()).then(|| buffer.slice_with_length(start, len))
@@ -106,7 +107,11 @@ impl Source for PrefetchedSource {
             .zip(ranges)
             .map(|(buffer, range)| {
                 buffer.or_else(|| fetched.next()).ok_or_else(|| {
-                    Error::io(&self.identity().path, super::ranges::describe(range), "the source answered too few ranges")
+                    Error::io(
+                        &self.identity().path,
+                        super::ranges::describe(range),
+                        "the source answered too few ranges",
+                    )
                 })
             })
             .collect()

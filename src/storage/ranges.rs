@@ -129,10 +129,8 @@ mod tests {
         let data: Vec<u8> = (0..100).collect();
         let ranges = [50..60, 0..10, 12..20, 7..7];
         let requests = coalesce(&ranges, HOW);
-        let bytes: Vec<Buffer> = requests
-            .iter()
-            .map(|r| Buffer::from(data[r.start as usize..r.end as usize].to_vec()))
-            .collect();
+        let bytes: Vec<Buffer> =
+            requests.iter().map(|r| Buffer::from(data[r.start as usize..r.end as usize].to_vec())).collect();
         let out = distribute(&identity, &ranges, &requests, &bytes).unwrap();
         for (range, buffer) in ranges.iter().zip(out) {
             assert_eq!(buffer.as_slice(), &data[range.start as usize..range.end as usize]);

@@ -36,12 +36,7 @@ pub struct RemoteOptions {
 impl Default for RemoteOptions {
     /// No options but the environment's, [`Coalesce::default`], 8 requests at a time.
     fn default() -> Self {
-        Self {
-            options: BTreeMap::new(),
-            environment: true,
-            coalesce: Coalesce::default(),
-            concurrency: 8,
-        }
+        Self { options: BTreeMap::new(), environment: true, coalesce: Coalesce::default(), concurrency: 8 }
     }
 }
 
@@ -154,8 +149,11 @@ impl RemoteSource {
 
     /// The bytes of one request; a version that is no longer there is an error, never other bytes.
     async fn fetch(&self, range: Range<u64>) -> Result<Buffer> {
-        let options =
-            GetOptions { range: Some(GetRange::Bounded(range.clone())), if_match: self.e_tag.clone(), ..Default::default() };
+        let options = GetOptions {
+            range: Some(GetRange::Bounded(range.clone())),
+            if_match: self.e_tag.clone(),
+            ..Default::default()
+        };
         let failed = |e: object_store::Error| match e {
             object_store::Error::Precondition { .. } => {
                 Error::io(&self.identity.path, describe(&range), "the object was replaced while it was being read")
@@ -338,7 +336,8 @@ mod tests {
         let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
         put(&store, "x", vec![1; 50]);
         let source =
-            RemoteSource::open_in(Arc::clone(&store), Path::from("x"), "memory:///x", &options(0), Arc::default()).unwrap();
+            RemoteSource::open_in(Arc::clone(&store), Path::from("x"), "memory:///x", &options(0), Arc::default())
+                .unwrap();
         put(&store, "x", vec![2; 50]);
         let error = source.read(0..1).unwrap_err().to_string();
         assert!(error.contains("replaced"), "{error}");

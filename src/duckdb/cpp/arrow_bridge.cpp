@@ -20,10 +20,10 @@ ArrowColumns ReadArrowSchema(ClientContext &context, ArrowSchemaWrapper &schema,
 			result.types.push_back(type->GetDuckType(true));
 			result.arrow_types.push_back(shared_ptr<ArrowType>(type.release()));
 		} catch (std::exception &error) {
-			throw NotImplementedException(
-			    "Cannot read column \"%s\" of \"%s\": DuckDB has no type for Arrow format '%s' (%s); select the other columns "
-			    "after rewriting the file without it",
-			    name, file, child.format ? child.format : "", ErrorData(error).RawMessage());
+			throw NotImplementedException("Cannot read column \"%s\" of \"%s\": DuckDB has no type for Arrow format "
+			                              "'%s' (%s); select the other columns "
+			                              "after rewriting the file without it",
+			                              name, file, child.format ? child.format : "", ErrorData(error).RawMessage());
 		}
 		result.names.push_back(std::move(name));
 	}

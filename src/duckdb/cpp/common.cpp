@@ -25,6 +25,14 @@ char *MallocMessage(const string &message) {
 	return result;
 }
 
+} // namespace pensieve
+
+extern "C" void pensieve_host_string_free(char *message) {
+	free(message);
+}
+
+namespace pensieve {
+
 void ThrowError(int kind, char *message) {
 	auto text = TakeString(message);
 	switch (kind) {
@@ -82,8 +90,8 @@ ReaderPtr OpenExtent(ClientContext &context, const OpenFileInfo &file, const str
 	auto flags = FileFlags::FILE_FLAGS_READ | FileFlags::FILE_FLAGS_PARALLEL_ACCESS;
 	auto handle = fs.OpenFile(file, flags);
 	if (handle->GetType() == FileType::FILE_TYPE_DIR) {
-		throw IOException("Cannot read \"%s\": it is a directory; name the files in it, for example '%s/*.tlm'", file.path,
-		                  file.path);
+		throw IOException("Cannot read \"%s\": it is a directory; name the files in it, for example '%s/*.tlm'",
+		                  file.path, file.path);
 	}
 	PnsReader *reader = nullptr;
 	char *error = nullptr;

@@ -73,8 +73,7 @@ struct ExtentCopyLocalState : public LocalFunctionData {
 };
 
 struct ExtentCopyBatch : public PreparedBatchData {
-	BlockPtr block;
-	idx_t rows = 0;
+	vector<pair<BlockPtr, idx_t>> blocks;
 };
 
 //! How DuckDB's types are written as Arrow: nothing lost, plain offsets, no views (every Arrow reader takes those).
@@ -90,26 +89,51 @@ void WriteSchema(ClientContext &context, const ExtentCopyBindData &bind_data, Ar
 		try {
 			ArrowConverter::ToArrowSchema(&probe.arrow_schema, {bind_data.types[i]}, {bind_data.names[i]}, options);
 		} catch (std::exception &error) {
-			throw NotImplementedException("Cannot write column \"%s\" of type %s to an extent: %s; cast it, for example to "
-			                              "VARCHAR",
-			                              bind_data.names[i], bind_data.types[i].ToString(), ErrorData(error).RawMessage());
+			throw NotImplementedException(
+			    "Cannot write column \"%s\" of type %s to an extent: %s; cast it, for example to "
+			    "VARCHAR",
+			    bind_data.names[i], bind_data.types[i].ToString(), ErrorData(error).RawMessage());
 		}
 	}
 	ArrowConverter::ToArrowSchema(schema, bind_data.types, bind_data.names, options);
 }
 
-BlockPtr EncodeBlock(ClientContext &context, const ExtentCopyBindData &bind_data, PnsWriter *writer,
-                     ColumnDataCollection &rows) {
-	ArrowAppender appender(bind_data.types, rows.Count(), ArrowOptions(context),
-	                       ArrowTypeExtensionData::GetExtensionTypes(context, bind_data.types));
+//! Encodes the rows as one block, or, where blocks are smaller than the vectors DuckDB hands over, as several.
+vector<pair<BlockPtr, idx_t>> EncodeBlocks(ClientContext &context, const ExtentCopyBindData &bind_data,
+                                           PnsWriter *writer, ColumnDataCollection &rows) {
+	vector<pair<BlockPtr, idx_t>> result;
+	unique_ptr<ArrowAppender> appender;
+	auto limit = bind_data.rows_per_block < STANDARD_VECTOR_SIZE ? bind_data.rows_per_block : rows.Count();
+	auto finish = [&]() {
+		if (!appender) {
+			return;
+		}
+		auto count = appender->RowCount();
+		auto array = appender->Finalize();
+		appender.reset();
+		PnsBlock *block = nullptr;
+		char *error = nullptr;
+		Check(pns_writer_encode(writer, reinterpret_cast<::ArrowArray *>(&array), &block, &error), error);
+		result.emplace_back(BlockPtr(block), count);
+	};
 	for (auto &chunk : rows.Chunks()) {
-		appender.Append(chunk, 0, chunk.size(), chunk.size());
+		idx_t from = 0;
+		while (from < chunk.size()) {
+			if (!appender) {
+				appender =
+				    make_uniq<ArrowAppender>(bind_data.types, MinValue(limit, rows.Count()), ArrowOptions(context),
+					                         ArrowTypeExtensionData::GetExtensionTypes(context, bind_data.types));
+			}
+			auto to = MinValue<idx_t>(chunk.size(), from + limit - appender->RowCount());
+			appender->Append(chunk, from, to, chunk.size());
+			from = to;
+			if (appender->RowCount() >= limit) {
+				finish();
+			}
+		}
 	}
-	auto array = appender.Finalize();
-	PnsBlock *block = nullptr;
-	char *error = nullptr;
-	Check(pns_writer_encode(writer, reinterpret_cast<::ArrowArray *>(&array), &block, &error), error);
-	return BlockPtr(block);
+	finish();
+	return result;
 }
 
 void AppendBlock(ExtentCopyGlobalState &state, BlockPtr block, idx_t rows) {
@@ -150,7 +174,7 @@ struct HostSink {
 	static void Abort(void *context) {
 		auto &sink = *static_cast<HostSink *>(context);
 		sink.handle.reset();
-		pns_string_free(Guard([&]() { sink.fs.TryRemoveFile(sink.path); }));
+		pensieve_host_string_free(Guard([&]() { sink.fs.TryRemoveFile(sink.path); }));
 	}
 	static void Release(void *context) {
 		delete static_cast<HostSink *>(context);
@@ -201,17 +225,19 @@ static unique_ptr<FunctionData> CopyBind(ClientContext &context, CopyFunctionBin
 		} else if (name == "compression" || name == "codec") {
 			options += ",\"compression\":" + QuoteJson(StringUtil::Lower(SingleValue(name, values).ToString()));
 		} else if (format == "tlm" && name == "dictionary") {
-			auto flag = values.empty() ? Value::BOOLEAN(true) : SingleValue(name, values).DefaultCastAs(LogicalType::BOOLEAN);
+			auto flag =
+			    values.empty() ? Value::BOOLEAN(true) : SingleValue(name, values).DefaultCastAs(LogicalType::BOOLEAN);
 			options += BooleanValue::Get(flag) ? ",\"dictionary\":true" : ",\"dictionary\":false";
 		} else if (format == "tlm" && name == "magic") {
 			options += ",\"magic\":" + QuoteJson(StringUtil::Lower(SingleValue(name, values).ToString()));
 		} else if (format == "parquet" && name == "bloom_columns") {
 			options += ",\"bloom_columns\":" + ListJson(values);
 		} else {
-			throw BinderException("Unrecognized option \"%s\" for %s extents; the options are ROWS_PER_BLOCK, COMPRESSION%s, and "
-			                      "those of every COPY (PARTITION_BY, FILE_SIZE_BYTES, PER_THREAD_OUTPUT, RETURN_STATS, …)",
-			                      name.GetIdentifierName(), format == "tlm" ? "TLM" : "Parquet",
-			                      format == "tlm" ? ", DICTIONARY, MAGIC" : ", BLOOM_COLUMNS");
+			throw BinderException(
+			    "Unrecognized option \"%s\" for %s extents; the options are ROWS_PER_BLOCK, COMPRESSION%s, and "
+			    "those of every COPY (PARTITION_BY, FILE_SIZE_BYTES, PER_THREAD_OUTPUT, RETURN_STATS, …)",
+			    name.GetIdentifierName(), format == "tlm" ? "TLM" : "Parquet",
+			    format == "tlm" ? ", DICTIONARY, MAGIC" : ", BLOOM_COLUMNS");
 		}
 	}
 	result->options = options + "}";
@@ -269,9 +295,11 @@ static void Flush(ClientContext &context, const ExtentCopyBindData &bind_data, E
 	if (rows.Count() == 0) {
 		return;
 	}
-	auto block = EncodeBlock(context, bind_data, state.writer.get(), rows);
+	auto blocks = EncodeBlocks(context, bind_data, state.writer.get(), rows);
 	lock_guard<mutex> guard(state.lock);
-	AppendBlock(state, std::move(block), rows.Count());
+	for (auto &block : blocks) {
+		AppendBlock(state, std::move(block.first), block.second);
+	}
 }
 
 static void CopySink(ExecutionContext &context, FunctionData &bind_data_p, GlobalFunctionData &gstate,
@@ -364,19 +392,16 @@ static unique_ptr<PreparedBatchData> CopyPrepareBatch(ClientContext &context, Fu
                                                       unique_ptr<ColumnDataCollection> collection) {
 	auto &state = gstate.Cast<ExtentCopyGlobalState>();
 	auto result = make_uniq<ExtentCopyBatch>();
-	result->rows = collection->Count();
-	if (result->rows > 0) {
-		result->block = EncodeBlock(context, bind_data.Cast<ExtentCopyBindData>(), state.writer.get(), *collection);
-	}
+	result->blocks = EncodeBlocks(context, bind_data.Cast<ExtentCopyBindData>(), state.writer.get(), *collection);
 	return std::move(result);
 }
 
 static void CopyFlushBatch(ClientContext &, FunctionData &, GlobalFunctionData &gstate, PreparedBatchData &batch_p) {
 	auto &state = gstate.Cast<ExtentCopyGlobalState>();
 	auto &batch = batch_p.Cast<ExtentCopyBatch>();
-	if (batch.block) {
-		lock_guard<mutex> guard(state.lock);
-		AppendBlock(state, std::move(batch.block), batch.rows);
+	lock_guard<mutex> guard(state.lock);
+	for (auto &block : batch.blocks) {
+		AppendBlock(state, std::move(block.first), block.second);
 	}
 }
 
@@ -401,9 +426,7 @@ static void CopyStatistics(ClientContext &, FunctionData &, GlobalFunctionData &
 static vector<unique_ptr<Expression>> CopySelect(CopyToSelectInput &input) {
 	vector<unique_ptr<Expression>> result;
 	auto changed = false;
-	auto is_enum = [](const LogicalType &type) {
-		return type.id() == LogicalTypeId::ENUM;
-	};
+	auto is_enum = [](const LogicalType &type) { return type.id() == LogicalTypeId::ENUM; };
 	for (auto &expression : input.select_list) {
 		auto type = expression->GetReturnType();
 		if (!TypeVisitor::Contains(type, is_enum)) {

@@ -2,7 +2,8 @@
 #include "pensieve_shim.hpp"
 
 extern "C" void pensieve_shim_load(duckdb::ExtensionLoader &loader) {
-	loader.SetDescription("Logs, traces and metrics as immutable columnar extents, queried by reading almost none of them");
+	loader.SetDescription(
+	    "Logs, traces and metrics as immutable columnar extents, queried by reading almost none of them");
 	pensieve::RegisterSettings(loader);
 	pensieve::RegisterScan(loader);
 	pensieve::RegisterTables(loader);

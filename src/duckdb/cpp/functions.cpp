@@ -18,6 +18,9 @@ unique_ptr<FunctionData> ExtentBindData::Copy() const {
 	result->hints = hints;
 	result->explain = explain;
 	result->explain_unknown = explain_unknown;
+	result->order = order;
+	result->files_ordered = files_ordered;
+	result->skipped_blocks = skipped_blocks;
 	result->initial_rows = initial_rows;
 	result->listed_files = listed_files;
 	return std::move(result);
@@ -36,8 +39,8 @@ unique_ptr<BaseFileReaderOptions> ExtentInterface::InitializeOptions(ClientConte
 	return std::move(result);
 }
 
-bool ExtentInterface::ParseCopyOption(ClientContext &, const Identifier &key, const vector<Value> &, BaseFileReaderOptions &,
-                                      vector<Identifier> &, vector<LogicalType> &) {
+bool ExtentInterface::ParseCopyOption(ClientContext &, const Identifier &key, const vector<Value> &,
+                                      BaseFileReaderOptions &, vector<Identifier> &, vector<LogicalType> &) {
 	// options that COPY TO understands and reading has no use for, so that one option list serves both directions
 	return key == "compression" || key == "rows_per_block" || key == "dictionary" || key == "magic";
 }
@@ -79,6 +82,18 @@ optional_idx ExtentInterface::MaxThreads(const MultiFileBindData &bind_data, con
 	return MaxValue<idx_t>(1, pns_reader_block_count(reader.reader.get()));
 }
 
+//! Tells a reader what the plan knows beyond its own filters.
+static void Attach(ExtentReader &reader, const MultiFileBindData &bind_data) {
+	auto &data = bind_data.bind_data->Cast<ExtentBindData>();
+	reader.hints = data.hints;
+	reader.order = data.order;
+	reader.skipped_blocks = data.skipped_blocks;
+	if (data.order && data.order->column_idx.GetPrimaryIndex() < bind_data.names.size() &&
+	    !bind_data.IsGeneratedColumn(data.order->column_idx.GetPrimaryIndex())) {
+		reader.order_column = bind_data.names[data.order->column_idx.GetPrimaryIndex()].GetIdentifierName();
+	}
+}
+
 unique_ptr<GlobalTableFunctionState> ExtentInterface::InitializeGlobalState(ClientContext &context,
                                                                             MultiFileBindData &bind_data,
                                                                             MultiFileGlobalState &global_state) {
@@ -103,7 +118,7 @@ unique_ptr<GlobalTableFunctionState> ExtentInterface::InitializeGlobalState(Clie
 	}
 	for (auto &entry : global_state.readers) {
 		if (entry && entry->reader) {
-			entry->reader->Cast<ExtentReader>().hints = data.hints;
+			Attach(entry->reader->Cast<ExtentReader>(), bind_data);
 		}
 	}
 	return std::move(result);
@@ -114,10 +129,11 @@ unique_ptr<LocalTableFunctionState> ExtentInterface::InitializeLocalState(Client
 }
 
 shared_ptr<BaseFileReader> ExtentInterface::CreateReader(ClientContext &context, GlobalTableFunctionState &,
-                                                         BaseUnionData &union_data, const MultiFileBindData &bind_data) {
+                                                         BaseUnionData &union_data,
+                                                         const MultiFileBindData &bind_data) {
 	auto &data = bind_data.bind_data->Cast<ExtentBindData>();
 	auto result = make_shared_ptr<ExtentReader>(context, union_data.file, data.format);
-	result->hints = data.hints;
+	Attach(*result, bind_data);
 	return std::move(result);
 }
 
@@ -126,7 +142,7 @@ shared_ptr<BaseFileReader> ExtentInterface::CreateReader(ClientContext &context,
                                                          const MultiFileBindData &bind_data) {
 	auto &data = bind_data.bind_data->Cast<ExtentBindData>();
 	auto result = make_shared_ptr<ExtentReader>(context, file, data.format);
-	result->hints = data.hints;
+	Attach(*result, bind_data);
 	return std::move(result);
 }
 
@@ -174,19 +190,20 @@ static void ComplexFilterPushdown(ClientContext &context, LogicalGet &get, Funct
 		Hint hint;
 		unordered_set<idx_t> columns;
 		auto plain = true;
-		ExpressionIterator::VisitExpression<BoundColumnRefExpression>(*filter, [&](const BoundColumnRefExpression &reference) {
-			auto &ids = get.GetColumnIds();
-			auto index = reference.Binding().column_index;
-			if (reference.Binding().table_index != get.table_index || index >= ids.size() || ids[index].IsVirtualColumn() ||
-			    ids[index].HasChildren()) {
-				plain = false;
-				return;
-			}
-			auto column = ids[index].GetPrimaryIndex();
-			if (columns.insert(column).second) {
-				hint.columns.emplace_back(get.names[column].GetIdentifierName(), get.returned_types[column]);
-			}
-		});
+		ExpressionIterator::VisitExpression<BoundColumnRefExpression>(
+		    *filter, [&](const BoundColumnRefExpression &reference) {
+			    auto &ids = get.GetColumnIds();
+			    auto index = reference.Binding().column_index;
+			    if (reference.Binding().table_index != get.table_index || index >= ids.size() ||
+				    ids[index].IsVirtualColumn() || ids[index].HasChildren()) {
+				    plain = false;
+				    return;
+			    }
+			    auto column = ids[index].GetPrimaryIndex();
+			    if (columns.insert(column).second) {
+				    hint.columns.emplace_back(get.names[column].GetIdentifierName(), get.returned_types[column]);
+			    }
+		    });
 		if (!plain) {
 			continue;
 		}
@@ -275,10 +292,18 @@ static unique_ptr<FunctionData> ReadBind(ClientContext &context, TableFunctionBi
 	                                                  make_uniq<ExtentInterface>(info.format));
 }
 
+static unique_ptr<GlobalTableFunctionState> ScanInitGlobal(ClientContext &context, TableFunctionInitInput &input) {
+	OrderFiles(context, input.bind_data->CastNoConst<MultiFileBindData>());
+	return ExtentScanFunction::MultiFileInitGlobal(context, input);
+}
+
 TableFunctionSet GetReadFunction(const string &name, const string &format) {
 	ExtentScanFunction function {Identifier(name)};
 	function.bind = ReadBind;
 	function.function_info = make_shared_ptr<ReadFunctionInfo>(format);
+	function.init_global = ScanInitGlobal;
+	function.get_partition_stats = ScanPartitionStats;
+	function.set_scan_order = ScanSetOrder;
 	function.filter_pushdown = true;
 	function.filter_prune = true;
 	function.pushdown_complex_filter = ComplexFilterPushdown;
@@ -327,16 +352,17 @@ static void CheckWriteFormat(ClientContext &, SetScope, Value &value) {
 void RegisterSettings(ExtensionLoader &loader) {
 	auto &config = DBConfig::GetConfig(loader.GetDatabaseInstance());
 	auto environment = getenv("PENSIEVE_WRITE_FORMAT");
-	config.AddExtensionOption("pensieve_write_format", "Format of new extents: 'tlm' or 'parquet'", LogicalType::VARCHAR,
-	                          Value(environment ? environment : "tlm"), CheckWriteFormat);
+	config.AddExtensionOption("pensieve_write_format", "Format of new extents: 'tlm' or 'parquet'",
+	                          LogicalType::VARCHAR, Value(environment ? environment : "tlm"), CheckWriteFormat);
 	config.AddExtensionOption("pensieve_block_rows", "Rows of a block written by COPY and INSERT", LogicalType::UBIGINT,
 	                          Value::UBIGINT(122880));
 	config.AddExtensionOption("pensieve_metadata_cache_bytes", "Memory for cached footers and statistics of extents",
 	                          LogicalType::UBIGINT, Value::UBIGINT(256ULL << 20), SetMetadataCache);
-	config.AddExtensionOption("pensieve_disable_evidence",
-	                          "Kinds of evidence the scan ignores, for debugging and for measuring: time, minmax, bloom, "
-	                          "page_index, dynamic_filter",
-	                          LogicalType::LIST(LogicalType::VARCHAR), Value(LogicalType::LIST(LogicalType::VARCHAR)));
+	config.AddExtensionOption(
+	    "pensieve_disable_evidence",
+	    "Kinds of evidence the scan ignores, for debugging and for measuring: time, minmax, bloom, "
+	    "page_index, dynamic_filter",
+	    LogicalType::LIST(LogicalType::VARCHAR), Value(LogicalType::LIST(LogicalType::VARCHAR)));
 }
 
 } // namespace pensieve

@@ -1,4 +1,5 @@
-// Bound expressions and table filters as JSON for the core. No decision is made here: what has no JSON form becomes "other".
+// Bound expressions and table filters as JSON for the core. No decision is made here: what has no JSON form becomes
+// "other".
 #include "pensieve_shim.hpp"
 
 #include "duckdb/planner/expression/bound_between_expression.hpp"
@@ -92,6 +93,7 @@ static string ValueText(const Value &value) {
 	case LogicalTypeId::TIMESTAMP_MS:
 	case LogicalTypeId::TIMESTAMP_NS:
 	case LogicalTypeId::TIMESTAMP_TZ:
+	case LogicalTypeId::TIMESTAMP_TZ_NS:
 	case LogicalTypeId::TIME_NS:
 		return std::to_string(value.GetValueUnsafe<int64_t>());
 	default:

@@ -1,4 +1,5 @@
-// The reader of one extent: claims blocks, filters rows, decodes what survives. What may be skipped is decided by the core.
+// The reader of one extent: claims blocks, filters rows, decodes what survives. What may be skipped is decided by the
+// core.
 #include "scan.hpp"
 
 #include "duckdb/planner/filter/expression_filter.hpp"
@@ -147,14 +148,6 @@ void ExtentReader::LowerFilters() {
 	}
 }
 
-void ExtentReader::OrderBlocks() {
-	auto blocks = pns_reader_block_count(reader.get());
-	block_order.clear();
-	for (uint32_t i = 0; i < blocks; i++) {
-		block_order.push_back(i);
-	}
-}
-
 PredicatePtr ExtentReader::LowerDynamic() {
 	if (dynamic_filters.empty() || !filters) {
 		return nullptr;
@@ -287,7 +280,8 @@ static shared_ptr<ArrowArrayWrapper> ReadBatch(PnsScan *scan, PnsReader *reader,
 	return result;
 }
 
-//! Reads the filters' columns of the claimed block, filters every row, and reads the remaining columns of what survived.
+//! Reads the filters' columns of the claimed block, filters every row, and reads the remaining columns of what
+//! survived.
 void ExtentReader::PrepareBlock(ClientContext &context, PnsScan *scan, ExtentLocalState &state, DataChunk &chunk) {
 	state.prepared = true;
 	uint64_t *raw_ranges = nullptr;
@@ -314,7 +308,8 @@ void ExtentReader::PrepareBlock(ClientContext &context, PnsScan *scan, ExtentLoc
 		return;
 	}
 	if (filtering) {
-		state.filter_batch = make_uniq<ArrowBatch>(context, ReadBatch(scan, reader.get(), state.block, filter_columns, ranges));
+		state.filter_batch =
+		    make_uniq<ArrowBatch>(context, ReadBatch(scan, reader.get(), state.block, filter_columns, ranges));
 	}
 	if (filtering && !state.filters_hold) {
 		vector<uint64_t> surviving;
@@ -348,7 +343,8 @@ void ExtentReader::PrepareBlock(ClientContext &context, PnsScan *scan, ExtentLoc
 		chunk.Reset();
 	}
 	if (!state.windows.empty() && !rest_columns.empty()) {
-		state.rest_batch = make_uniq<ArrowBatch>(context, ReadBatch(scan, reader.get(), state.block, rest_columns, ranges));
+		state.rest_batch =
+		    make_uniq<ArrowBatch>(context, ReadBatch(scan, reader.get(), state.block, rest_columns, ranges));
 	}
 }
 

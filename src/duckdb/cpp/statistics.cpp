@@ -58,6 +58,12 @@ bool BoundValue(const string &text, const LogicalType &type, Value &result) {
 		}
 		result = Value::TIMESTAMPTZ(timestamp_tz_t(number));
 		return true;
+	case LogicalTypeId::TIMESTAMP_TZ_NS:
+		if (!scaled(1, number)) {
+			return false;
+		}
+		result = Value::Numeric(type, number);
+		return true;
 	case LogicalTypeId::TIMESTAMP_MS:
 		if (!scaled(1000000, number)) {
 			return false;
@@ -71,7 +77,8 @@ bool BoundValue(const string &text, const LogicalType &type, Value &result) {
 		result = Value::TIMESTAMPSEC(timestamp_sec_t(number));
 		return true;
 	case LogicalTypeId::DATE:
-		if (!integer(number) || number < NumericLimits<int32_t>::Minimum() || number > NumericLimits<int32_t>::Maximum()) {
+		if (!integer(number) || number < NumericLimits<int32_t>::Minimum() ||
+		    number > NumericLimits<int32_t>::Maximum()) {
 			return false;
 		}
 		result = Value::DATE(date_t(int32_t(number)));

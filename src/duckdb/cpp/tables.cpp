@@ -54,7 +54,8 @@ static unique_ptr<FunctionData> FileListingBind(ClientContext &context, TableFun
 	result->files = list->GetAllFiles();
 	ArrowSchemaWrapper schema;
 	char *error = nullptr;
-	Check(pns_describe_schema(info.name.c_str(), reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), &error), error);
+	Check(pns_describe_schema(info.name.c_str(), reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), &error),
+	      error);
 	result->columns = ReadArrowSchema(context, schema, info.name);
 	FinishBind(*result, types, names);
 	return std::move(result);
@@ -119,8 +120,8 @@ static void ListingScan(ClientContext &context, TableFunctionInput &input, DataC
 }
 
 static void RegisterFileListing(ExtensionLoader &loader, const string &name, const string &format) {
-	TableFunction function(Identifier(name), FunctionSignature().AddPositionalOnly("path", LogicalType::VARCHAR), ListingScan,
-	                       FileListingBind, ListingInit);
+	TableFunction function(Identifier(name), FunctionSignature().AddPositionalOnly("path", LogicalType::VARCHAR),
+	                       ListingScan, FileListingBind, ListingInit);
 	function.function_info = make_shared_ptr<ListingInfo>(name, format);
 	loader.RegisterFunction(MultiFileReader::CreateFunctionSet(std::move(function)));
 }
@@ -128,7 +129,8 @@ static void RegisterFileListing(ExtensionLoader &loader, const string &name, con
 void RegisterTables(ExtensionLoader &loader) {
 	RegisterFileListing(loader, "tlm_metadata", "tlm");
 	RegisterFileListing(loader, "tlm_blocks", "tlm");
-	TableFunction last_scan(Identifier("pensieve_last_scan"), vector<LogicalType>(), ListingScan, LastScanBind, ListingInit);
+	TableFunction last_scan(Identifier("pensieve_last_scan"), vector<LogicalType>(), ListingScan, LastScanBind,
+	                        ListingInit);
 	loader.RegisterFunction(std::move(last_scan));
 }
 

@@ -36,7 +36,9 @@ pub fn decompress(codec: Codec, buffer: &Buffer) -> Result<Buffer, String> {
     let input = u64::try_from(compressed.len()).unwrap_or(u64::MAX);
     let limit = input.saturating_mul(ratio).saturating_add(SLACK).min(MAX_BUFFER);
     if claimed > limit {
-        return Err(format!("{input} compressed bytes claim to be {claimed} bytes, more than the {limit} that are possible"));
+        return Err(format!(
+            "{input} compressed bytes claim to be {claimed} bytes, more than the {limit} that are possible"
+        ));
     }
     let length = usize::try_from(claimed).map_err(|e| e.to_string())?;
     let mut out: Vec<u8> = Vec::new();
@@ -121,7 +123,7 @@ mod tests {
             assert_eq!(decompress(codec, &stored).unwrap().as_slice(), b"abc");
             assert!(decompress(codec, &Buffer::from_vec(vec![1, 2, 3])).is_err());
             assert!(decompress(codec, &Buffer::from_vec([8i64.to_le_bytes(), [7; 8]].concat())).is_err());
-            assert!(decompress(codec, &Buffer::from_vec(vec![])).unwrap().is_empty());
+            assert!(decompress(codec, &Buffer::from_vec(Vec::<u8>::new())).unwrap().is_empty());
         }
     }
 }

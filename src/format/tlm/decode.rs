@@ -9,12 +9,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayData, ArrayDataBuilder, ArrayRef, DictionaryArray, PrimitiveArray, UnionArray, make_array, new_empty_array,
+    Array, ArrayData, ArrayDataBuilder, ArrayRef, DictionaryArray, PrimitiveArray, UnionArray, make_array,
+    new_empty_array,
 };
 use arrow::buffer::{Buffer, ScalarBuffer};
 use arrow::datatypes::{
-    ArrowDictionaryKeyType, DataType, Field, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
-    UInt64Type, UnionMode,
+    ArrowDictionaryKeyType, DataType, Field, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type, UnionMode,
 };
 use arrow_ipc::MetadataVersion;
 
@@ -65,8 +66,8 @@ impl Shape<'_> {
     /// Buffers of an array itself, without its children.
     fn own_buffers(&self, data_type: &DataType, at: &mut Cursor) -> Result<usize, String> {
         use DataType::{
-            Binary, BinaryView, FixedSizeList, LargeBinary, LargeListView, LargeUtf8, ListView, Null, RunEndEncoded, Struct,
-            Union, Utf8, Utf8View,
+            Binary, BinaryView, FixedSizeList, LargeBinary, LargeListView, LargeUtf8, ListView, Null, RunEndEncoded,
+            Struct, Union, Utf8, Utf8View,
         };
         Ok(match data_type {
             Null | RunEndEncoded(..) => 0,
@@ -81,19 +82,24 @@ impl Shape<'_> {
         })
     }
 
-    /// Passes over one field and returns the range of its buffers.
-    pub fn walk(&self, field: &Field, at: &mut Cursor) -> Result<Range<usize>, String> {
-        let start = at.buffer;
-        self.node(at)?;
+    /// Whether the first buffer of an array is a validity bitmap that says nothing: without nulls it is neither fetched nor used.
+    fn idle_validity(&self, data_type: &DataType, node: Node) -> bool {
+        node.nulls == 0 && !matches!(data_type, DataType::Null | DataType::RunEndEncoded(..) | DataType::Union(..))
+    }
+
+    /// Passes over one field and adds the indices of the buffers that decoding it needs to `needed`.
+    pub fn walk(&self, field: &Field, at: &mut Cursor, needed: &mut Vec<usize>) -> Result<(), String> {
+        let node = self.node(at)?;
         let own = self.own_buffers(field.data_type(), at)?;
-        Self::buffers(at, own);
-        for child in children(field.data_type()) {
-            self.walk(child, at)?;
-        }
+        let own = Self::buffers(at, own);
         if at.buffer > self.layout.buffers.len() {
             return Err("the message has fewer buffers than the schema".to_owned());
         }
-        Ok(start..at.buffer)
+        needed.extend(own.skip(usize::from(self.idle_validity(field.data_type(), node))));
+        for child in children(field.data_type()) {
+            self.walk(child, at, needed)?;
+        }
+        Ok(())
     }
 }
 
@@ -143,12 +149,20 @@ impl Decoder<'_> {
         let node = self.shape.node(at)?;
         let own = self.shape.own_buffers(data_type, at)?;
         let own = Shape::buffers(at, own);
-        let buffers = own.map(|i| self.buffer(i)).collect::<Result<Vec<Buffer>, String>>()?;
+        let mut buffers = Vec::with_capacity(own.len());
+        let mut own = own;
+        if self.shape.idle_validity(data_type, node) && own.next().is_some() {
+            buffers.push(Buffer::from(Vec::<u8>::new()));
+        }
+        for index in own {
+            buffers.push(self.buffer(index)?);
+        }
         match data_type {
             DataType::Dictionary(key, values) => self.dictionary(field, key, values, node, &buffers),
             DataType::Union(fields, mode) => {
                 let children = self.children(data_type, at)?;
-                let buffers = if self.shape.version < MetadataVersion::V5 { buffers.get(1..) } else { Some(&buffers[..]) };
+                let buffers =
+                    if self.shape.version < MetadataVersion::V5 { buffers.get(1..) } else { Some(&buffers[..]) };
                 let mut buffers = buffers.unwrap_or_default().iter();
                 let types = typed::<i8>(buffers.next(), node.len)?;
                 let offsets = match mode {
@@ -216,7 +230,8 @@ impl Decoder<'_> {
 
 /// Shares `values` between all blocks, so that a caller can recognise the dictionary by its address.
 fn dictionary_array<K: ArrowDictionaryKeyType>(keys: &ArrayRef, values: ArrayRef) -> Result<ArrayRef, String> {
-    let keys: &PrimitiveArray<K> = keys.as_any().downcast_ref().ok_or("dictionary keys of another type than the schema says")?;
+    let keys: &PrimitiveArray<K> =
+        keys.as_any().downcast_ref().ok_or("dictionary keys of another type than the schema says")?;
     Ok(Arc::new(DictionaryArray::<K>::try_new(keys.clone(), values).map_err(|e| e.to_string())?))
 }
 

@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use arrow_ipc::compression::IpcWriteContext;
-use arrow_ipc::writer::{DictionaryTracker, EncodedData, IpcDataGenerator};
+use arrow_ipc::writer::{DictionaryTracker, EncodedData, IpcDataGenerator, IpcWriteContext};
 
 use super::dictionary::{SharedDictionary, dictionary_type, encode_locally, is_low_cardinality};
 use super::writer::{Column, Plan};
@@ -187,7 +186,8 @@ impl BlockEncoder for TlmEncoder {
         let layout = self.layout_for(&columns);
         let mut stored = columns.clone();
         for (i, dictionary) in layout.dictionaries.iter().enumerate() {
-            if let (Some(dictionary), Some(column), Some(stored)) = (dictionary, columns.get_mut(i), stored.get_mut(i)) {
+            if let (Some(dictionary), Some(column), Some(stored)) = (dictionary, columns.get_mut(i), stored.get_mut(i))
+            {
                 let local = encode_locally(column).map_err(|what| named(i, what))?;
                 *stored = Arc::new(dictionary.keys(&local).map_err(|what| named(i, what))?);
                 *column = Arc::new(local);

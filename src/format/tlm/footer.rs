@@ -43,7 +43,8 @@ impl Footer {
     pub fn parse(path: &str, bytes: &[u8], footer: &Range<u64>, body: &Range<u64>) -> Result<Self> {
         let place = format!("Arrow IPC footer, offset {}", footer.start);
         let corrupt = |what: String| Error::corrupt(path, place.clone(), what);
-        let parsed = arrow_ipc::root_as_footer(bytes).map_err(|e| corrupt(format!("the flatbuffer is not valid: {e}")))?;
+        let parsed =
+            arrow_ipc::root_as_footer(bytes).map_err(|e| corrupt(format!("the flatbuffer is not valid: {e}")))?;
         let fb_schema = parsed.schema().ok_or_else(|| corrupt("there is no schema".into()))?;
         if fb_schema.endianness() != arrow_ipc::Endianness::Little {
             return Err(Error::unsupported(path, "big-endian Arrow IPC data is not supported"));
@@ -97,8 +98,8 @@ fn message_range(block: &arrow_ipc::Block, limit: &Range<u64>) -> Option<Message
 /// clearly, when a block is decoded.
 fn check_type(field: &Field, depth: usize) -> std::result::Result<(), String> {
     use DataType::{
-        Decimal32, Decimal64, Decimal128, Decimal256, Dictionary, FixedSizeBinary, FixedSizeList, LargeList, LargeListView,
-        List, ListView, Map, RunEndEncoded, Struct, Time32, Time64, Union,
+        Decimal32, Decimal64, Decimal128, Decimal256, Dictionary, FixedSizeBinary, FixedSizeList, LargeList,
+        LargeListView, List, ListView, Map, RunEndEncoded, Struct, Time32, Time64, Union,
     };
     if depth > 64 {
         return Err("types are nested more than 64 deep".into());
@@ -125,7 +126,9 @@ fn check_type(field: &Field, depth: usize) -> std::result::Result<(), String> {
             check_type(&Field::new("values", values.as_ref().clone(), true), depth)
         }
         Dictionary(..) => wrong(),
-        Time32(TimeUnit::Microsecond | TimeUnit::Nanosecond) | Time64(TimeUnit::Second | TimeUnit::Millisecond) => wrong(),
+        Time32(TimeUnit::Microsecond | TimeUnit::Nanosecond) | Time64(TimeUnit::Second | TimeUnit::Millisecond) => {
+            wrong()
+        }
         Decimal32(precision, scale) if bad_decimal(*precision, *scale, 9) => wrong(),
         Decimal64(precision, scale) if bad_decimal(*precision, *scale, 18) => wrong(),
         Decimal128(precision, scale) if bad_decimal(*precision, *scale, 38) => wrong(),
@@ -230,9 +233,10 @@ fn layout(batch: &arrow_ipc::RecordBatch<'_>, at: &MessageRange) -> std::result:
             let (len, nulls) = (node.length(), node.null_count());
             let checked = usize::try_from(len).ok().zip(usize::try_from(nulls).ok());
             // Longer arrays could not be addressed in bits.
-            checked.filter(|(l, n)| n <= l && *l <= usize::MAX / 1024).map(|(len, nulls)| Node { len, nulls }).ok_or_else(|| {
-                format!("an array of length {len} with {nulls} nulls is not possible")
-            })
+            checked
+                .filter(|(l, n)| n <= l && *l <= usize::MAX / 1024)
+                .map(|(len, nulls)| Node { len, nulls })
+                .ok_or_else(|| format!("an array of length {len} with {nulls} nulls is not possible"))
         })
         .collect::<std::result::Result<Vec<Node>, String>>()?;
     let buffers = batch
@@ -244,7 +248,11 @@ fn layout(batch: &arrow_ipc::RecordBatch<'_>, at: &MessageRange) -> std::result:
             let end = start.zip(u64::try_from(buffer.length()).ok()).and_then(|(s, l)| s.checked_add(l));
             start.zip(end).filter(|(_, end)| *end <= at.body.end).map(|(start, end)| start..end).ok_or_else(|| {
                 let size = at.body.end - at.body.start;
-                format!("a buffer at {} of {} bytes is outside the body of {size} bytes", buffer.offset(), buffer.length())
+                format!(
+                    "a buffer at {} of {} bytes is outside the body of {size} bytes",
+                    buffer.offset(),
+                    buffer.length()
+                )
             })
         })
         .collect::<std::result::Result<Vec<Range<u64>>, String>>()?;

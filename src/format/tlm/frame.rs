@@ -196,7 +196,10 @@ impl Frame {
         let footer_start = u64::try_from(length).ok().and_then(|l| trailer_start.checked_sub(l));
         let footer_start = footer_start.filter(|start| *start >= magic.len() && length > 0).ok_or_else(|| {
             let room = trailer_start - magic.len();
-            corrupt(trailer_start, format!("the Arrow IPC footer has a length of {length}, but there are {room} bytes before it"))
+            corrupt(
+                trailer_start,
+                format!("the Arrow IPC footer has a length of {length}, but there are {room} bytes before it"),
+            )
         })?;
         Ok(Self { magic, body: magic.len()..body_end, footer: footer_start..trailer_start, stats })
     }

@@ -77,7 +77,8 @@ impl TlmMetadata {
             Some(rows) => rows,
             None => read_layouts(source, &tail, &footer.blocks, &layouts)?,
         };
-        let stats = frame.stats.as_ref().map(|range| read_stats(&mut tail, range, &footer.schema, &block_rows)).transpose()?;
+        let stats =
+            frame.stats.as_ref().map(|range| read_stats(&mut tail, range, &footer.schema, &block_rows)).transpose()?;
         let (columns, stats_rejected, has_stats) = match stats {
             Some(Ok(columns)) => (columns, None, true),
             Some(Err(reason)) => (Vec::new(), Some(reason), false),
@@ -210,7 +211,11 @@ impl TlmReader {
     fn message(&self, block: BlockId) -> Result<(usize, &MessageRange)> {
         let index = usize::try_from(block.0).unwrap_or(usize::MAX);
         let range = self.meta.blocks.get(index).ok_or_else(|| {
-            Error::InvalidInput(format!("{}: there is no block {index}, the extent has {}", self.path(), self.meta.blocks.len()))
+            Error::InvalidInput(format!(
+                "{}: there is no block {index}, the extent has {}",
+                self.path(),
+                self.meta.blocks.len()
+            ))
         })?;
         Ok((index, range))
     }
@@ -233,7 +238,11 @@ impl TlmReader {
                 let expected = self.meta.metadata.block_rows.get(index).copied().unwrap_or(0);
                 if layout.rows != expected {
                     let what = format!("the block has {} rows but the footer says {expected}", layout.rows);
-                    return Err(Error::corrupt(self.path(), format!("block {index}, offset {}", range.header.start), what));
+                    return Err(Error::corrupt(
+                        self.path(),
+                        format!("block {index}, offset {}", range.header.start),
+                        what,
+                    ));
                 }
                 match self.meta.layouts.get(index) {
                     Some(slot) => Arc::clone(slot.get_or_init(|| layout)),
@@ -256,15 +265,16 @@ impl TlmReader {
     ) -> std::result::Result<HashMap<usize, ArrayRef>, DecodeError> {
         let shape = Shape { layout, version: self.meta.ipc_version };
         let mut starts = HashMap::new();
-        let mut needed: Vec<usize> = Vec::new();
+        let (mut needed, mut ignored): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
         let mut at = Cursor::default();
         let last = wanted.last().copied();
         for (index, field) in fields.iter().enumerate().take_while(|(i, _)| last.is_some_and(|l| *i <= l)) {
-            let start = at;
-            let buffers = shape.walk(field, &mut at)?;
             if wanted.contains(&index) {
-                starts.insert(index, start);
-                needed.extend(buffers);
+                starts.insert(index, at);
+                shape.walk(field, &mut at, &mut needed)?;
+            } else {
+                shape.walk(field, &mut at, &mut ignored)?;
+                ignored.clear();
             }
         }
         let mut buffers: Vec<Option<Buffer>> = vec![None; layout.buffers.len()];
@@ -292,7 +302,12 @@ impl TlmReader {
             let field = fields.get(index).ok_or_else(|| "a column is missing".to_owned())?;
             let array = decoder.field(field, &mut at).map_err(|what| format!("column \"{}\": {what}", field.name()))?;
             if u64::try_from(array.len()).ok() != Some(layout.rows) {
-                let what = format!("column \"{}\" has {} values in a block of {} rows", field.name(), array.len(), layout.rows);
+                let what = format!(
+                    "column \"{}\" has {} values in a block of {} rows",
+                    field.name(),
+                    array.len(),
+                    layout.rows
+                );
                 return Err(what.into());
             }
             arrays.insert(index, array);
@@ -312,12 +327,14 @@ impl TlmReader {
         let fields = self.dictionary_fields();
         for (i, (range, header)) in self.meta.dictionaries.iter().zip(headers).enumerate() {
             let place = format!("dictionary {i}");
-            let corrupt = |what: String| Error::corrupt(self.path(), format!("{place}, offset {}", range.header.start), what);
+            let corrupt =
+                |what: String| Error::corrupt(self.path(), format!("{place}, offset {}", range.header.start), what);
             let layout = parse_dictionary(self.path(), &place, &header, range)?;
             if !ids.contains(&layout.id) || known.contains_key(&layout.id) {
                 continue;
             }
-            let field = fields.get(&layout.id).ok_or_else(|| corrupt(format!("no column uses dictionary {}", layout.id)))?;
+            let field =
+                fields.get(&layout.id).ok_or_else(|| corrupt(format!("no column uses dictionary {}", layout.id)))?;
             let values = self
                 .decode(std::slice::from_ref(field), &BTreeSet::from([0]), &layout.batch, range, None, &all)
                 .map_err(|e| e.at(&corrupt))?
@@ -343,7 +360,9 @@ impl TlmReader {
     /// The value field of every dictionary of the schema, by id.
     fn dictionary_fields(&self) -> HashMap<i64, Arc<Field>> {
         fn visit(field: &Field, out: &mut HashMap<i64, Arc<Field>>) {
-            use DataType::{Dictionary, FixedSizeList, LargeList, LargeListView, List, ListView, Map, RunEndEncoded, Struct, Union};
+            use DataType::{
+                Dictionary, FixedSizeList, LargeList, LargeListView, List, ListView, Map, RunEndEncoded, Struct, Union,
+            };
             match field.data_type() {
                 Dictionary(_, values) => {
                     let values = Arc::new(Field::new("values", values.as_ref().clone(), true));
@@ -352,7 +371,9 @@ impl TlmReader {
                         out.insert(id, values);
                     }
                 }
-                List(f) | LargeList(f) | ListView(f) | LargeListView(f) | FixedSizeList(f, _) | Map(f, _) => visit(f, out),
+                List(f) | LargeList(f) | ListView(f) | LargeListView(f) | FixedSizeList(f, _) | Map(f, _) => {
+                    visit(f, out)
+                }
                 Struct(fields) => fields.iter().for_each(|f| visit(f, out)),
                 Union(fields, _) => fields.iter().for_each(|(_, f)| visit(f, out)),
                 RunEndEncoded(_, values) => visit(values, out),
@@ -376,7 +397,8 @@ impl TlmReader {
         let corrupt =
             |what: String| Error::corrupt(self.path(), format!("block {index}, offset {}", range.header.start), what);
         if projection.is_empty() {
-            return RecordBatch::try_new_with_options(projected, Vec::new(), &options).map_err(|e| corrupt(e.to_string()));
+            return RecordBatch::try_new_with_options(projected, Vec::new(), &options)
+                .map_err(|e| corrupt(e.to_string()));
         }
         let wanted: BTreeSet<usize> = projection.iter().copied().collect();
         let (layout, fetched) = self.layout(index, range)?;

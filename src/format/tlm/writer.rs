@@ -56,14 +56,16 @@ impl Plan {
     /// Checks a schema and options.
     pub fn new(schema: &SchemaRef, options: &WriteOptions) -> Result<Self> {
         let wanted = options.magic.as_deref().unwrap_or("pensieve");
-        let stem = STEMS.iter().find(|stem| stem.eq_ignore_ascii_case(wanted)).ok_or_else(|| {
-            Error::InvalidInput(format!("unknown magic \"{wanted}\"; use pensieve, pnsv or kyma"))
-        })?;
+        let stem = STEMS
+            .iter()
+            .find(|stem| stem.eq_ignore_ascii_case(wanted))
+            .ok_or_else(|| Error::InvalidInput(format!("unknown magic \"{wanted}\"; use pensieve, pnsv or kyma")))?;
         let mut columns = Vec::with_capacity(schema.fields().len());
         let mut fields = Vec::with_capacity(schema.fields().len());
         for field in schema.fields() {
             let stored = stored_field(field, true);
-            let castable = field.data_type() == stored.data_type() || can_cast_types(field.data_type(), stored.data_type());
+            let castable =
+                field.data_type() == stored.data_type() || can_cast_types(field.data_type(), stored.data_type());
             if !castable || has_direct_dictionary(stored.data_type()) {
                 let what = format!("column type {} cannot be written to a TLM extent", field.data_type());
                 return Err(Error::unsupported(field.name(), what));
@@ -130,7 +132,9 @@ fn stored_field(field: &Arc<Field>, top: bool) -> Arc<Field> {
 }
 
 fn without_dictionaries(data_type: &DataType) -> DataType {
-    use DataType::{Dictionary, FixedSizeList, LargeList, LargeListView, List, ListView, Map, RunEndEncoded, Struct, Union};
+    use DataType::{
+        Dictionary, FixedSizeList, LargeList, LargeListView, List, ListView, Map, RunEndEncoded, Struct, Union,
+    };
     let child = |f: &Arc<Field>| stored_field(f, false);
     match data_type {
         Dictionary(_, values) => without_dictionaries(values),

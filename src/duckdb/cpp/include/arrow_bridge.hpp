@@ -15,12 +15,13 @@ struct ArrowColumns {
 	vector<shared_ptr<ArrowType>> arrow_types;
 };
 
-//! Reads an Arrow struct schema; a type that DuckDB cannot hold is an error that names the column, the type and the file.
+//! Reads an Arrow struct schema; a type that DuckDB cannot hold is an error that names the column, the type and the
+//! file.
 ArrowColumns ReadArrowSchema(ClientContext &context, ArrowSchemaWrapper &schema, const string &file);
 
 //! One decoded struct array and what is needed to turn slices of its columns into vectors.
 class ArrowBatch {
-public:
+  public:
 	ArrowBatch(ClientContext &context, shared_ptr<ArrowArrayWrapper> array);
 
 	idx_t RowCount() const;
@@ -28,7 +29,7 @@ public:
 	//! Converts `size` rows of column `column` from row `offset` on; zero-copy where the layouts agree.
 	void Convert(idx_t column, const ArrowType &type, idx_t offset, idx_t size, Vector &target);
 
-private:
+  private:
 	ClientContext &context;
 	shared_ptr<ArrowArrayWrapper> array;
 	vector<unique_ptr<ArrowArrayScanState>> states;

@@ -1,9 +1,9 @@
-// The boundary between the C++ shim and the Rust core. C++ translates DuckDB's objects into these calls and back; every decision
-// (what to read, what to skip, what a message says) is made on the Rust side. Mirrored by `src/duckdb/ffi.rs`.
+// The boundary between the C++ shim and the Rust core. C++ translates DuckDB's objects into these calls and back; every
+// decision (what to read, what to skip, what a message says) is made on the Rust side. Mirrored by `src/duckdb/ffi.rs`.
 //
-// Ownership: what a function returns through an `out` pointer belongs to the caller and is released with the matching `_free`.
-// Errors: functions that can fail return 0 on success; otherwise `*error` is a NUL-terminated message (free with
-// `pns_string_free`) and the return value is a PnsErrorKind.
+// Ownership: what a function returns through an `out` pointer belongs to the caller and is released with the matching
+// `_free`. Errors: functions that can fail return 0 on success; otherwise `*error` is a NUL-terminated message (free
+// with `pns_string_free`) and the return value is a PnsErrorKind.
 #pragma once
 
 #include <stddef.h>
@@ -32,8 +32,8 @@ enum PnsErrorKind {
 	PNS_INTERNAL = 6
 };
 
-// A file that DuckDB's file system opened. `read_at` fills exactly `length` bytes or fails; it may be called from several threads.
-// Messages returned by the callbacks are allocated with malloc.
+// A file that DuckDB's file system opened. `read_at` fills exactly `length` bytes or fails; it may be called from
+// several threads. Messages returned by callbacks are freed with pensieve_host_string_free, which the shim provides.
 typedef struct PnsHostFile {
 	void *context;
 	char *(*read_at)(void *context, uint64_t offset, uint8_t *target, uint64_t length);
@@ -51,6 +51,7 @@ typedef struct PnsHostSink {
 	void (*release)(void *context);
 } PnsHostSink;
 
+void pensieve_host_string_free(char *message);
 void pns_string_free(char *text);
 // Frees an array that a function returned through `out`, of `count` u64 values.
 void pns_u64_free(uint64_t *values, uint64_t count);
@@ -65,9 +66,9 @@ uint64_t pns_reader_block_rows(PnsReader *reader, uint32_t block);
 uint64_t pns_reader_row_count(PnsReader *reader);
 // Bytes and requests asked of the store so far.
 void pns_reader_io(PnsReader *reader, uint64_t *bytes, uint64_t *requests);
-// Statistics of one column over the whole extent (block < 0) or one block. Bounds are text: integers, unscaled decimals, days, and
-// nanoseconds as decimal integers, floats in shortest round-trip form, booleans as 0/1, strings as they are; null when unknown.
-// Counts are -1 when unknown. Free the texts with pns_string_free.
+// Statistics of one column over the whole extent (block < 0) or one block. Bounds are text: integers, unscaled
+// decimals, days, and nanoseconds as decimal integers, floats in shortest round-trip form, booleans as 0/1, strings as
+// they are; null when unknown. Counts are -1 when unknown. Free the texts with pns_string_free.
 typedef struct PnsColumnStats {
 	char *min;
 	char *max;
@@ -99,8 +100,10 @@ void pns_scan_free(PnsScan *scan);
 // Files: how many the caller listed, and how many its own file pruning (partitions, file names, catalog) ruled out.
 void pns_scan_files(PnsScan *scan, uint64_t considered, uint64_t skipped, const char *evidence);
 void pns_scan_note(PnsScan *scan, const char *note);
-// What to do with a block: 0 skip, 1 read and filter, 2 every row satisfies `fixed`. Either predicate may be null. Does no I/O.
-int pns_scan_claim(PnsScan *scan, PnsReader *reader, uint32_t block, const PnsPredicate *fixed, const PnsPredicate *dynamic);
+// What to do with a block: 0 skip, 1 read and filter, 2 every row satisfies `fixed`. Either predicate may be null. Does
+// no I/O.
+int pns_scan_claim(PnsScan *scan, PnsReader *reader, uint32_t block, const PnsPredicate *fixed,
+                   const PnsPredicate *dynamic);
 // Finer evidence, may do I/O: the rows of the block worth decoding as [start, end) pairs. `count` = number of pairs.
 int pns_scan_candidates(PnsScan *scan, PnsReader *reader, uint32_t block, const PnsPredicate *fixed, uint64_t **ranges,
                         uint64_t *count, char **error);
@@ -116,10 +119,11 @@ int pns_last_scans(uint64_t connection, struct ArrowArray *out, char **error);
 int pns_last_scans_schema(struct ArrowSchema *out, char **error);
 
 // --- writing ---------------------------------------------------------------------------------------------------------
-// `options` is a JSON object: {"format":"tlm","compression":…,"dictionary":b,"magic":…,"bloom_columns":[…],"sorted_by":[…]}.
-// `host` null: a local file. The schema is consumed.
-int pns_writer_new(const char *path, const char *options, const PnsHostSink *host, struct ArrowSchema *schema, PnsWriter **out,
-                   char **error);
+// `options` is a JSON object:
+// {"format":"tlm","compression":…,"dictionary":b,"magic":…,"bloom_columns":[…],"sorted_by":[…]}. `host` null: a local
+// file. The schema is consumed.
+int pns_writer_new(const char *path, const char *options, const PnsHostSink *host, struct ArrowSchema *schema,
+                   PnsWriter **out, char **error);
 // Checks options and schema without creating anything; used when a COPY is bound. The schema is consumed.
 int pns_writer_check(const char *options, struct ArrowSchema *schema, char **error);
 // Encodes a block (the struct array is consumed); callable from many threads at once.

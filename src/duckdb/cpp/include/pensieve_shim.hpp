@@ -57,8 +57,8 @@ using PredicatePtr = std::unique_ptr<PnsPredicate, PredicateDeleter>;
 using WriterPtr = std::unique_ptr<PnsWriter, WriterDeleter>;
 using BlockPtr = std::unique_ptr<PnsBlock, BlockDeleter>;
 
-//! Opens an extent through DuckDB's file system (access settings, secrets and registered file systems apply); a file on the
-//! local disk is then read by the core directly. An empty format is decided by the file's leading bytes.
+//! Opens an extent through DuckDB's file system (access settings, secrets and registered file systems apply); a file on
+//! the local disk is then read by the core directly. An empty format is decided by the file's leading bytes.
 ReaderPtr OpenExtent(ClientContext &context, const OpenFileInfo &file, const string &format);
 
 //! Names a column of the expression being lowered: empty when the reference is not a plain column.

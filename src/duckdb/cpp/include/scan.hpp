@@ -3,8 +3,11 @@
 
 #include "arrow_bridge.hpp"
 
+#include <set>
+
 #include "duckdb/common/multi_file/base_file_reader.hpp"
 #include "duckdb/common/multi_file/multi_file_function.hpp"
+#include "duckdb/function/partition_stats.hpp"
 #include "duckdb/planner/table_filter_state.hpp"
 #include "duckdb/storage/table/row_group_order_options.hpp"
 
@@ -25,7 +28,13 @@ struct Hint {
 struct ExtentBindData : public TableFunctionData {
 	string format;
 	vector<Hint> hints;
-	unique_ptr<RowGroupOrderOptions> order;
+	//! The order to scan in, if the optimizer asked for one; files are put in order once per plan.
+	shared_ptr<RowGroupOrderOptions> order;
+	bool files_ordered = false;
+	//! The blocks as the optimizer saw them, and those it decided to leave out.
+	mutable vector<pair<string, uint32_t>> partitions;
+	mutable vector<shared_ptr<PartitionRowGroup>> partition_stats;
+	std::set<pair<string, uint32_t>> skipped_blocks;
 	//! Rows of the first file.
 	idx_t initial_rows = 0;
 	//! Files before the list was pruned by partitions and file names.
@@ -70,7 +79,7 @@ struct ExtentLocalState : public LocalTableFunctionState {
 };
 
 class ExtentReader : public BaseFileReader {
-public:
+  public:
 	ExtentReader(ClientContext &context, OpenFileInfo file, const string &format);
 
 	ReaderPtr reader;
@@ -79,7 +88,8 @@ public:
 
 	shared_ptr<BaseUnionData> GetUnionData(idx_t file_idx) override;
 	unique_ptr<BaseStatistics> GetStatistics(ClientContext &context, const Identifier &name) override;
-	unique_ptr<BaseStatistics> BlockStatistics(const string &column, const LogicalType &type, int64_t block, bool &exact);
+	unique_ptr<BaseStatistics> BlockStatistics(const string &column, const LogicalType &type, int64_t block,
+	                                           bool &exact);
 	void AddVirtualColumn(column_t virtual_column_id) override;
 	void PrepareReader(ClientContext &context, GlobalTableFunctionState &gstate) override;
 	bool TryInitializeScan(ClientContext &context, GlobalTableFunctionState &gstate,
@@ -94,18 +104,20 @@ public:
 
 	//! Conjuncts of the scan that only prune; set by the interface before the reader is used.
 	vector<Hint> hints;
-	optional_ptr<RowGroupOrderOptions> order;
-	//! The file's column that `order` sorts by.
+	shared_ptr<RowGroupOrderOptions> order;
+	//! The column that `order` sorts by.
 	string order_column;
+	//! Blocks the optimizer decided to leave out.
+	optional_ptr<const std::set<pair<string, uint32_t>>> skipped_blocks;
 
-private:
+  private:
 	void LowerFilters();
 	void OrderBlocks();
 	PredicatePtr LowerDynamic();
 	void PrepareBlock(ClientContext &context, PnsScan *scan, ExtentLocalState &state, DataChunk &chunk);
 	void FilterWindow(ClientContext &context, ExtentLocalState &state, Window &window, DataChunk &chunk);
-	void FillColumn(ClientContext &context, ExtentLocalState &state, const Window &window, idx_t position, DataChunk &chunk,
-	                bool from_filter_batch);
+	void FillColumn(ClientContext &context, ExtentLocalState &state, const Window &window, idx_t position,
+	                DataChunk &chunk, bool from_filter_batch);
 	//! Which file columns position `i` of the scan reads: one, or those of the expression that replaces it.
 	vector<idx_t> SourceColumns(idx_t position);
 	bool IsVirtual(idx_t file_column) const {
@@ -156,7 +168,8 @@ struct ExtentInterface : public MultiFileReaderInterface {
 	                                        const OpenFileInfo &file, idx_t file_idx,
 	                                        const MultiFileBindData &bind_data) override;
 	shared_ptr<BaseFileReader> CreateReader(ClientContext &context, const OpenFileInfo &file,
-	                                        BaseFileReaderOptions &options, const MultiFileOptions &file_options) override;
+	                                        BaseFileReaderOptions &options,
+	                                        const MultiFileOptions &file_options) override;
 	unique_ptr<NodeStatistics> GetCardinality(const MultiFileBindData &bind_data, idx_t file_count) override;
 	void GetVirtualColumns(ClientContext &context, MultiFileBindData &bind_data, virtual_column_map_t &result) override;
 	unique_ptr<MultiFileReaderInterface> Copy() override;
@@ -164,6 +177,13 @@ struct ExtentInterface : public MultiFileReaderInterface {
 
 	string format;
 };
+
+//! Row counts and statistics of every block, for answers from metadata.
+vector<PartitionStatistics> ScanPartitionStats(ClientContext &context, GetPartitionStatsInput &input);
+//! Remembers the order the optimizer asks for.
+void ScanSetOrder(unique_ptr<RowGroupOrderOptions> options, optional_ptr<FunctionData> bind_data);
+//! Puts the files of a scan into the order asked for, by their bounds.
+void OrderFiles(ClientContext &context, MultiFileBindData &bind_data);
 
 using ExtentScanFunction = MultiFileFunction<ExtentInterface>;
 

@@ -11,9 +11,10 @@ use crate::storage::memory::MemorySource;
 
 /// Small files of every shape: foreign and our own, both versions, compressed or not, with dictionaries.
 fn files() -> Vec<(String, Vec<u8>)> {
-    let mut files: Vec<(String, Vec<u8>)> = ["timestamp_units.tlm", "rich_types.tlm", "edge_values.tlm", "empty_no_blocks.tlm"]
-        .map(|name| (name.to_owned(), std::fs::read(data(name)).unwrap()))
-        .into();
+    let mut files: Vec<(String, Vec<u8>)> =
+        ["timestamp_units.tlm", "rich_types.tlm", "edge_values.tlm", "empty_no_blocks.tlm"]
+            .map(|name| (name.to_owned(), std::fs::read(data(name)).unwrap()))
+            .into();
     let v1 = std::fs::read(data("sample_v1.kyma")).unwrap();
     files.push(("v1".into(), v1));
     let texts: Vec<String> = (0..64).map(|i| format!("value {}", i % 3)).collect();
@@ -62,7 +63,8 @@ fn truncation_at_every_byte() {
     for (name, bytes) in files() {
         assert!(exercise(&name, bytes.clone(), "whole"));
         for length in 0..bytes.len() {
-            let error = open_bytes(&name, bytes[..length].to_vec()).err().unwrap_or_else(|| panic!("{name} at {length}"));
+            let error =
+                open_bytes(&name, bytes[..length].to_vec()).err().unwrap_or_else(|| panic!("{name} at {length}"));
             let error = error.to_string();
             assert!(error.contains(&name) && !error.contains("decoding failed"), "{name} at {length}: {error}");
         }

@@ -34,7 +34,7 @@ fn readers(name: &str) -> Vec<Arc<dyn ExtentReader>> {
 #[test]
 fn every_fixture_reads_as_recorded() {
     let expected = expected();
-    assert_eq!(expected.len(), 16);
+    assert_eq!(expected.len(), 17);
     for (name, case) in &expected {
         for reader in readers(name) {
             check_metadata(name, case, reader.as_ref());
@@ -79,8 +79,10 @@ fn check_rows(name: &str, case: &Value, reader: &dyn ExtentReader) {
                 number => number.to_string(),
             })
             .collect();
-        let read: Vec<String> =
-            batches.iter().flat_map(|b| (0..b.num_rows()).map(|row| repr(b.column(i), row)).collect::<Vec<_>>()).collect();
+        let read: Vec<String> = batches
+            .iter()
+            .flat_map(|b| (0..b.num_rows()).map(|row| repr(b.column(i), row)).collect::<Vec<_>>())
+            .collect();
         assert_eq!(read, expected, "{name} {}", field.name());
     }
 }
@@ -177,8 +179,9 @@ fn rows_are_selected() {
 
 #[test]
 fn files_of_the_original_arrow_version_read() {
-    let blocks: Vec<Vec<_>> =
-        ["sample_v1.kyma", "sample_v2.kyma", "sample_v2.pnsv"].map(|n| read_all(readers(n)[0].as_ref()).unwrap()).into();
+    let blocks: Vec<Vec<_>> = ["sample_v1.kyma", "sample_v2.kyma", "sample_v2.pnsv"]
+        .map(|n| read_all(readers(n)[0].as_ref()).unwrap())
+        .into();
     assert!(blocks[0].iter().map(|b| b.num_rows()).sum::<usize>() > 0);
     assert_eq!(blocks[0], blocks[1]);
     assert_eq!(blocks[0], blocks[2]);

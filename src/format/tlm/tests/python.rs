@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int32Type, Int64Type, Time64MicrosecondType, TimeUnit,
-    TimestampMicrosecondType, TimestampNanosecondType, UInt64Type,
+    DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int32Type, Int64Type, Time64MicrosecondType,
+    TimeUnit, TimestampMicrosecondType, TimestampNanosecondType, UInt64Type,
 };
 
 fn bytes(value: &[u8]) -> String {
@@ -62,8 +62,12 @@ pub fn repr(array: &ArrayRef, row: usize) -> String {
         DataType::Float32 => float(array.as_primitive::<Float32Type>().value(row).into()),
         DataType::Float64 => float(array.as_primitive::<Float64Type>().value(row)),
         DataType::Boolean => if array.as_boolean().value(row) { "True" } else { "False" }.into(),
-        DataType::Timestamp(TimeUnit::Nanosecond, _) => array.as_primitive::<TimestampNanosecondType>().value(row).to_string(),
-        DataType::Timestamp(TimeUnit::Microsecond, _) => array.as_primitive::<TimestampMicrosecondType>().value(row).to_string(),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+            array.as_primitive::<TimestampNanosecondType>().value(row).to_string()
+        }
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
+            array.as_primitive::<TimestampMicrosecondType>().value(row).to_string()
+        }
         DataType::Utf8 => format!("'{}'", array.as_string::<i32>().value(row)),
         DataType::LargeUtf8 => format!("'{}'", array.as_string::<i64>().value(row)),
         DataType::Utf8View => format!("'{}'", array.as_string_view().value(row)),
@@ -74,10 +78,13 @@ pub fn repr(array: &ArrayRef, row: usize) -> String {
         }
         DataType::Time64(TimeUnit::Microsecond) => {
             let micros = array.as_primitive::<Time64MicrosecondType>().value(row);
-            let (h, m, s, u) = (micros / 3_600_000_000, micros / 60_000_000 % 60, micros / 1_000_000 % 60, micros % 1_000_000);
+            let (h, m, s, u) =
+                (micros / 3_600_000_000, micros / 60_000_000 % 60, micros / 1_000_000 % 60, micros % 1_000_000);
             format!("datetime.time({h}, {m}, {s}, {u})")
         }
-        DataType::Decimal128(_, _) => format!("Decimal('{}')", array.as_primitive::<Decimal128Type>().value_as_string(row)),
+        DataType::Decimal128(_, _) => {
+            format!("Decimal('{}')", array.as_primitive::<Decimal128Type>().value_as_string(row))
+        }
         DataType::List(_) => list(&array.as_list::<i32>().value(row)),
         DataType::FixedSizeList(..) => list(&array.as_fixed_size_list().value(row)),
         DataType::Struct(fields) => {
@@ -124,7 +131,8 @@ pub fn type_name(data_type: &DataType) -> String {
             format!("fixed_size_list<{}: {}{null}>[{n}]", f.name(), type_name(f.data_type()))
         }
         DataType::Struct(fields) => {
-            let fields: Vec<String> = fields.iter().map(|f| format!("{}: {}", f.name(), type_name(f.data_type()))).collect();
+            let fields: Vec<String> =
+                fields.iter().map(|f| format!("{}: {}", f.name(), type_name(f.data_type()))).collect();
             format!("struct<{}>", fields.join(", "))
         }
         DataType::Map(entries, _) => match entries.data_type() {

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use arrow::array::{
-    Array, ArrayRef, BinaryArray, BinaryViewArray, BooleanArray, Date32Array, Date64Array, Decimal32Array, Decimal64Array,
-    Decimal128Array, Decimal256Array, DictionaryArray, DurationMicrosecondArray, FixedSizeBinaryArray, FixedSizeListArray,
-    Float16Array, Float32Array, Float64Array, Int8Array, Int16Array, Int32Array, Int64Array, IntervalDayTimeArray,
-    IntervalMonthDayNanoArray, IntervalYearMonthArray, LargeBinaryArray, LargeListArray, LargeStringArray, ListArray,
-    ListViewArray, MapArray, NullArray, RecordBatch, RecordBatchOptions, RunArray, StringArray, StringViewArray, StructArray,
-    Time32MillisecondArray, Time32SecondArray, Time64MicrosecondArray, Time64NanosecondArray, TimestampMicrosecondArray,
-    TimestampMillisecondArray, TimestampNanosecondArray, TimestampSecondArray, UInt8Array, UInt16Array, UInt32Array,
-    UInt64Array, UnionArray,
+    Array, ArrayRef, BinaryArray, BinaryViewArray, BooleanArray, Date32Array, Date64Array, Decimal32Array,
+    Decimal64Array, Decimal128Array, Decimal256Array, DictionaryArray, DurationMicrosecondArray, FixedSizeBinaryArray,
+    FixedSizeListArray, Float16Array, Float32Array, Float64Array, Int8Array, Int16Array, Int32Array, Int64Array,
+    IntervalDayTimeArray, IntervalMonthDayNanoArray, IntervalYearMonthArray, LargeBinaryArray, LargeListArray,
+    LargeStringArray, ListArray, ListViewArray, MapArray, NullArray, RecordBatch, RecordBatchOptions, RunArray,
+    StringArray, StringViewArray, StructArray, Time32MillisecondArray, Time32SecondArray, Time64MicrosecondArray,
+    Time64NanosecondArray, TimestampMicrosecondArray, TimestampMillisecondArray, TimestampNanosecondArray,
+    TimestampSecondArray, UInt8Array, UInt16Array, UInt32Array, UInt64Array, UnionArray,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::cast;
@@ -50,14 +50,16 @@ fn arrays() -> Vec<(&'static str, ArrayRef)> {
     let members = Fields::from(vec![Field::new("n", DataType::Int32, true), Field::new("s", DataType::Utf8, true)]);
     let strings: ArrayRef = Arc::new(StringArray::from(texts.to_vec()));
     let structs = Arc::new(StructArray::new(members, vec![Arc::clone(&ints), Arc::clone(&strings)], nulls()));
-    let entries = Fields::from(vec![Field::new("keys", DataType::Utf8, false), Field::new("values", DataType::Int32, true)]);
+    let entries =
+        Fields::from(vec![Field::new("keys", DataType::Utf8, false), Field::new("values", DataType::Int32, true)]);
     let keys: ArrayRef = Arc::new(StringArray::from(vec!["k1", "k2", "k3", "k4", "k5", "k6"]));
     let entries = StructArray::new(entries, vec![keys, Arc::clone(&ints)], None);
     let entry = Arc::new(Field::new("entries", entries.data_type().clone(), false));
     let map_offsets = OffsetBuffer::new(vec![0, 2, 2, 3, 6, 6, 6].into());
     let decimal = |values: [i64; 6]| values.map(i128::from);
     let union_fields =
-        UnionFields::try_new([0, 5], [Field::new("i", DataType::Int32, true), Field::new("s", DataType::Utf8, true)]).unwrap();
+        UnionFields::try_new([0, 5], [Field::new("i", DataType::Int32, true), Field::new("s", DataType::Utf8, true)])
+            .unwrap();
     let sparse = UnionArray::try_new(
         union_fields.clone(),
         vec![0i8, 5, 0, 5, 5, 0].into(),
@@ -72,7 +74,8 @@ fn arrays() -> Vec<(&'static str, ArrayRef)> {
     );
     let vector = Arc::new(Field::new("item", DataType::Float32, false));
     let floats: ArrayRef = Arc::new(Float32Array::from((0..18u8).map(f32::from).collect::<Vec<_>>()));
-    let nested_dictionary: ArrayRef = Arc::new(["x", "y", "x", "x", "z", "y"].into_iter().collect::<DictionaryArray<Int8Type>>());
+    let nested_dictionary: ArrayRef =
+        Arc::new(["x", "y", "x", "x", "z", "y"].into_iter().collect::<DictionaryArray<Int8Type>>());
     let dictionary_item = Arc::new(Field::new("item", nested_dictionary.data_type().clone(), true));
     let dictionary_offsets = OffsetBuffer::new(vec![0, 2, 2, 3, 6, 6, 6].into());
     vec![
@@ -97,18 +100,30 @@ fn arrays() -> Vec<(&'static str, ArrayRef)> {
         ("time_ns", primitive!(Time64NanosecondArray, [1i64, 0, 2, 86_399_999_999_999, 0, 5])),
         ("ts_s", primitive!(TimestampSecondArray, [1i64, 0, -2, 3, 0, 5])),
         ("ts_ms", primitive!(TimestampMillisecondArray, [1i64, 0, -2, 3, 0, 5])),
-        ("ts_us", Arc::new(TimestampMicrosecondArray::new(vec![1i64, 0, -2, 3, 0, 5].into(), nulls()).with_timezone("UTC"))),
+        (
+            "ts_us",
+            Arc::new(TimestampMicrosecondArray::new(vec![1i64, 0, -2, 3, 0, 5].into(), nulls()).with_timezone("UTC")),
+        ),
         ("ts_ns", primitive!(TimestampNanosecondArray, [1i64, 0, i64::MIN, i64::MAX, 0, 5])),
         ("duration", primitive!(DurationMicrosecondArray, [1i64, 0, -2, 3, 0, 5])),
         ("months", primitive!(IntervalYearMonthArray, [1, 0, -2, 3, 0, 5])),
         ("days", primitive!(IntervalDayTimeArray, [IntervalDayTime::new(1, -2); 6])),
         ("interval", primitive!(IntervalMonthDayNanoArray, [IntervalMonthDayNano::new(1, -2, 3); 6])),
         ("dec32", Arc::new(primitive_decimal32())),
-        ("dec64", Arc::new(Decimal64Array::new(vec![1i64, 0, -5, 7, 0, 9].into(), nulls()).with_precision_and_scale(15, 3).unwrap())),
+        (
+            "dec64",
+            Arc::new(
+                Decimal64Array::new(vec![1i64, 0, -5, 7, 0, 9].into(), nulls())
+                    .with_precision_and_scale(15, 3)
+                    .unwrap(),
+            ),
+        ),
         (
             "dec128",
             Arc::new(
-                Decimal128Array::new(decimal([1, 0, -5, 7, 0, 9]).to_vec().into(), nulls()).with_precision_and_scale(38, 10).unwrap(),
+                Decimal128Array::new(decimal([1, 0, -5, 7, 0, 9]).to_vec().into(), nulls())
+                    .with_precision_and_scale(38, 10)
+                    .unwrap(),
             ),
         ),
         (
@@ -132,8 +147,11 @@ fn arrays() -> Vec<(&'static str, ArrayRef)> {
         (
             "uuid",
             Arc::new(
-                FixedSizeBinaryArray::try_from_sparse_iter_with_size([Some([7u8; 16]), None, Some([0; 16]), Some([255; 16]), None, Some([1; 16])].into_iter(), 16)
-                    .unwrap(),
+                FixedSizeBinaryArray::try_from_sparse_iter_with_size(
+                    [Some([7u8; 16]), None, Some([0; 16]), Some([255; 16]), None, Some([1; 16])].into_iter(),
+                    16,
+                )
+                .unwrap(),
             ),
         ),
         ("list", Arc::clone(&list) as ArrayRef),
@@ -164,15 +182,28 @@ fn arrays() -> Vec<(&'static str, ArrayRef)> {
         ("dense_union", Arc::new(dense.unwrap())),
         (
             "runs",
-            Arc::new(RunArray::<Int32Type>::try_new(&Int32Array::from(vec![2, 5, 6]), &StringArray::from(vec![Some("a"), None, Some("b")])).unwrap()),
+            Arc::new(
+                RunArray::<Int32Type>::try_new(
+                    &Int32Array::from(vec![2, 5, 6]),
+                    &StringArray::from(vec![Some("a"), None, Some("b")]),
+                )
+                .unwrap(),
+            ),
         ),
         (
             "dictionary",
-            Arc::new([Some("x"), None, Some("y"), Some("x"), None, Some("x")].into_iter().collect::<DictionaryArray<Int8Type>>()),
+            Arc::new(
+                [Some("x"), None, Some("y"), Some("x"), None, Some("x")]
+                    .into_iter()
+                    .collect::<DictionaryArray<Int8Type>>(),
+            ),
         ),
         (
             "int_dictionary",
-            Arc::new(DictionaryArray::<Int8Type>::new(Int8Array::from(vec![Some(0), None, Some(1), Some(0), None, Some(0)]), Arc::new(Int64Array::from(vec![7, 9])))),
+            Arc::new(DictionaryArray::<Int8Type>::new(
+                Int8Array::from(vec![Some(0), None, Some(1), Some(0), None, Some(0)]),
+                Arc::new(Int64Array::from(vec![7, 9])),
+            )),
         ),
         ("dictionary_list", Arc::new(ListArray::new(dictionary_item, dictionary_offsets, nested_dictionary, nulls()))),
         ("half", Arc::new(Float16Array::from_iter((0..ROWS).map(|_| None)))),
@@ -225,7 +256,8 @@ fn assert_same(written: &RecordBatch, read: &RecordBatch, context: &str) {
             DataType::Dictionary(_, values) => cast(b, values).unwrap(),
             _ => Arc::clone(b),
         };
-        let expected = if a.data_type() == unpacked.data_type() { Arc::clone(a) } else { cast(a, unpacked.data_type()).unwrap() };
+        let expected =
+            if a.data_type() == unpacked.data_type() { Arc::clone(a) } else { cast(a, unpacked.data_type()).unwrap() };
         assert_eq!(&expected, &unpacked, "{context} {}", field.name());
     }
 }
@@ -278,7 +310,10 @@ fn check_evidence(reader: &dyn ExtentReader, index: usize, block: &RecordBatch) 
         assert_eq!(range("u64"), (Scalar::Int(1), Scalar::Int(u64::MAX.into())));
         assert_eq!(range("ts_ns"), (Scalar::TimestampNs(i64::MIN.into()), Scalar::TimestampNs(i64::MAX.into())));
         assert_eq!(range("ts_s"), (Scalar::TimestampNs(-2_000_000_000), Scalar::TimestampNs(5_000_000_000)));
-        assert_eq!(range("dec128"), (Scalar::Decimal { value: -5, scale: 10 }, Scalar::Decimal { value: 9, scale: 10 }));
+        assert_eq!(
+            range("dec128"),
+            (Scalar::Decimal { value: -5, scale: 10 }, Scalar::Decimal { value: 9, scale: 10 })
+        );
         assert_eq!(range("dictionary"), (Scalar::Str("x".into()), Scalar::Str("y".into())));
         assert_eq!(evidence.column("f64").unwrap().nan_count, Some(1));
     }
@@ -360,7 +395,11 @@ fn a_block_without_columns_keeps_its_rows() {
 fn logs(rows: usize, seed: usize) -> RecordBatch {
     let text = |f: &dyn Fn(usize) -> String| Arc::new(StringArray::from_iter_values((0..rows).map(f))) as ArrayRef;
     RecordBatch::try_from_iter([
-        ("ts", Arc::new(TimestampMicrosecondArray::from_iter_values((0..rows as i64).map(|i| i + seed as i64))) as ArrayRef),
+        (
+            "ts",
+            Arc::new(TimestampMicrosecondArray::from_iter_values((0..rows as i64).map(|i| i + seed as i64)))
+                as ArrayRef,
+        ),
         ("service", text(&|i| format!("svc-{}", (i + seed) % 7))),
         ("message", text(&|i| format!("request {} took {} ms", i + seed, i * 37 % 997))),
         ("status", Arc::new(Int32Array::from_iter_values((0..rows).map(|i| (i % 5) as i32 * 100)))),

@@ -1,0 +1,81 @@
+//! Strings, errors and panics at the boundary with the shim (`cpp/include/pensieve_ffi.h`).
+
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::{Error, Result};
+
+/// `PnsErrorKind` of an error.
+pub(super) fn error_kind(error: &Error) -> c_int {
+    match error {
+        Error::InvalidInput(_) => 1,
+        Error::Io { .. } => 2,
+        Error::Corrupt { .. } => 3,
+        Error::Unsupported { .. } => 4,
+        Error::Interrupted => 5,
+    }
+}
+
+/// Text for the shim; NUL bytes, which C text cannot hold, become U+FFFD.
+pub(super) fn to_c_text(text: &str) -> *mut c_char {
+    CString::new(text.replace('\0', "\u{fffd}")).map_or(std::ptr::null_mut(), CString::into_raw)
+}
+
+/// Text from the shim.
+///
+/// # Safety
+/// `text` is null or NUL-terminated and valid for the call.
+pub(super) unsafe fn text<'a>(text: *const c_char) -> std::borrow::Cow<'a, str> {
+    if text.is_null() {
+        return "".into();
+    }
+    // SAFETY: by the contract of this function.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy()
+}
+
+/// Runs `body`, turning errors and panics into a kind and a message.
+///
+/// # Safety
+/// `error` is null or valid for writes.
+pub(super) unsafe fn guard(error: *mut *mut c_char, body: impl FnOnce() -> Result<()>) -> c_int {
+    let (kind, message) = match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(())) => return 0,
+        Ok(Err(error)) => (error_kind(&error), error.to_string()),
+        Err(panic) => {
+            let what = panic
+                .downcast_ref::<&str>()
+                .map(|text| (*text).to_owned())
+                .or_else(|| panic.downcast_ref::<String>().cloned())
+                .unwrap_or_default();
+            (6, format!("internal error: {what}; please report it with the query and, if possible, the file"))
+        }
+    };
+    if !error.is_null() {
+        // SAFETY: by the contract of this function.
+        unsafe { *error = to_c_text(&message) };
+    }
+    kind
+}
+
+/// Runs `body` where no error can be reported: a panic yields `fallback`.
+pub(super) fn guard_value<T>(fallback: T, body: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or(fallback)
+}
+
+/// Frees text that a function of this module returned, or that the shim allocated with `malloc`-compatible allocators.
+///
+/// # Safety
+/// `text` is null or was returned by [`to_c_text`] and not freed yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pns_string_free(text: *mut c_char) {
+    if !text.is_null() {
+        // SAFETY: by the contract of this function.
+        drop(unsafe { CString::from_raw(text) });
+    }
+}
+
+/// Version of the extension.
+#[unsafe(no_mangle)]
+pub extern "C" fn pns_version() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+}

@@ -1,0 +1,1 @@
+"""Seeded random data, predicates and queries for `differential.py`."""
