@@ -11,6 +11,7 @@
 //! | `page_index` | column and offset indexes, fetched when asked for |
 //! | `pages` | page statistics to row ranges |
 //! | `decode` | selected pages to Arrow columns |
+//! | `dictionary` | columns that come as Arrow dictionaries |
 //! | `reader` | the cascade over all of them |
 //! | `layout` | what a written file looks like: types, encodings, filters |
 //! | `writer` | row groups from blocks, encoded by any thread, appended in order |
@@ -19,6 +20,7 @@ mod bloom;
 mod bounds;
 mod columns;
 mod decode;
+mod dictionary;
 mod evidence;
 mod fetch;
 mod layout;

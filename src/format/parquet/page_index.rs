@@ -7,7 +7,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use parquet::file::metadata::{ColumnChunkMetaData, PageIndexProvider, ParquetMetaData};
+use parquet::file::metadata::page_index::PageIndexProvider;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::page_index::index_reader::{decode_column_index, decode_offset_index};
 use parquet::file::page_index::offset_index::OffsetIndexMetaData;

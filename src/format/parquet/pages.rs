@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use parquet::file::metadata::PageIndexProvider;
+use parquet::file::metadata::page_index::PageIndexProvider;
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 
 use super::bounds::{Raw, Stored, bounds};
@@ -228,7 +228,7 @@ fn columns_of<'a>(predicate: &'a BlockPredicate, into: &mut Vec<&'a str>) {
         }
         P::And(parts) | P::Or(parts) => parts.iter().for_each(|part| columns_of(part, into)),
         P::Not(inner) => columns_of(inner, into),
-        // Paths of dynamic columns have no page statistics.
-        P::DynamicPathExists { .. } | P::DynamicPathEquals { .. } | P::Unknown(_) | P::Constant(_) => {}
+        // Tokens and paths of dynamic columns have no page statistics.
+        _ => {}
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 
 use super::bloom::{BloomEvidence, Blooms, equality_columns, filtered_leaves};
+use super::dictionary::DictionarySchemas;
 use super::evidence::RowGroupEvidence;
 use super::fetch::{File, Memory};
 use super::open::{self, Footer};
@@ -32,6 +33,7 @@ struct Parsed {
     blooms: Blooms,
     metadata: ExtentMetadata,
     evidence: Vec<RowGroupEvidence>,
+    dictionaries: DictionarySchemas,
 }
 
 impl SharedMetadata for Parsed {
@@ -70,7 +72,17 @@ impl ParquetReader {
             .collect();
         let blooms = Blooms::new(&footer.metadata);
         let file = File::new(source, Arc::clone(&memory));
-        Ok(Self { file, parsed: Arc::new(Parsed { memory, footer, blooms, metadata, evidence }) })
+        Ok(Self {
+            file,
+            parsed: Arc::new(Parsed {
+                memory,
+                footer,
+                blooms,
+                metadata,
+                evidence,
+                dictionaries: DictionarySchemas::default(),
+            }),
+        })
     }
 
     fn evidence(&self, block: BlockId) -> Result<(usize, &RowGroupEvidence)> {
@@ -178,5 +190,14 @@ impl ExtentReader for ParquetReader {
 
     fn read_rows(&self, block: BlockId, projection: &[usize], rows: &RowRanges) -> Result<RecordBatch> {
         decode::read(&self.file, &self.parsed.footer, &self.parsed.footer.arrow, block, projection, Some(rows))
+    }
+
+    fn read_rows_dict(&self, block: BlockId, projection: &[usize], rows: &RowRanges) -> Result<RecordBatch> {
+        let (row_group, _) = self.evidence(block)?;
+        let footer = &self.parsed.footer;
+        match self.parsed.dictionaries.get(self.file.path(), footer, row_group, projection) {
+            Some(arrow) => decode::read(&self.file, footer, &arrow, block, projection, Some(rows)),
+            None => self.read_rows(block, projection, rows),
+        }
     }
 }

@@ -12,7 +12,7 @@ use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 
 use super::{open, read_all, write};
 use crate::format::parquet::{BLOCK_STATS_KEY, ParquetFormat};
-use crate::format::{BlockId, ExtentReader, SegmentFormat, WriteOptions};
+use crate::format::{BlockId, ExtentReader, RowRanges, SegmentFormat, WriteOptions};
 use crate::storage::sink::MemorySink;
 
 fn schema() -> SchemaRef {
@@ -139,6 +139,23 @@ fn bloom_columns_are_an_option() {
     let none = WriteOptions { bloom_columns: Some(Vec::new()), ..WriteOptions::default() };
     let (bytes, _) = write(&schema(), &[block(0, 100)], &none);
     assert!(footer(&bytes).row_group(0).columns().iter().all(|chunk| chunk.bloom_filter_offset().is_none()));
+}
+
+#[test]
+fn dictionary_columns_come_as_dictionaries() {
+    let (bytes, _) = write(&schema(), &[block(0, 30_000)], &WriteOptions::default());
+    let reader = open("written.parquet", bytes);
+    for rows in [RowRanges::all(30_000), RowRanges(vec![5..6, 11_000..25_000])] {
+        let plain = reader.read_rows(BlockId(0), &[2, 3, 2, 0], &rows).unwrap();
+        let dict = reader.read_rows_dict(BlockId(0), &[2, 3, 2, 0], &rows).unwrap();
+        let types: Vec<bool> =
+            dict.columns().iter().map(|column| matches!(column.data_type(), DataType::Dictionary(..))).collect();
+        assert_eq!(types, [true, false, true, false]);
+        for (plain, dict) in plain.columns().iter().zip(dict.columns()) {
+            assert_eq!(plain, &arrow::compute::cast(dict, plain.data_type()).unwrap());
+        }
+        assert_eq!(arrow::array::AsArray::as_any_dictionary(dict.column(0).as_ref()).values().len(), 12);
+    }
 }
 
 #[test]
