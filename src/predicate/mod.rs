@@ -1,11 +1,29 @@
 //! One predicate language for every level of the cascade, and the three-valued algebra that decides what may be skipped.
 
+mod display;
 pub mod eval;
+#[cfg(test)]
+mod eval_tests;
+mod evidence;
+pub mod fold;
+pub mod lower;
 pub mod outcomes;
+#[cfg(test)]
+mod property_tests;
+pub mod rows;
 pub mod scalar;
+mod scalar_array;
+mod simplify;
+pub mod text;
+pub mod value;
 
+pub use eval::{evaluate, skips};
+pub use evidence::{EvidenceKind, Masked};
+pub use lower::lower_json;
 pub use outcomes::Outcomes;
+pub use rows::evaluate_rows;
 pub use scalar::Scalar;
+pub use scalar_array::nanos_per_unit;
 
 /// A comparison operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -91,6 +109,13 @@ pub enum BlockPredicate {
         column: String,
         /// The pattern.
         pattern: TextPattern,
+    },
+    /// `has_token(column, 'word')`: holding the token is necessary, not sufficient, so this is never certainly TRUE.
+    HasToken {
+        /// Column name.
+        column: String,
+        /// The word. If it is not one whole token (see [`crate::stats::tokens::is_token`]) nothing is concluded.
+        token: String,
     },
     /// The dynamic column holds a value (JSON null included) at `path`, a JSONPath-like list of member names.
     DynamicPathExists {

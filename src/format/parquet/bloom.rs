@@ -148,7 +148,8 @@ impl ChunkReader for Chunks<'_> {
 }
 
 fn fetch(file: &File, start: u64, end: u64) -> Result<Bytes, ParquetError> {
-    let read = file.fetch(&[start..end]).map_err(|error| ParquetError::External(Box::new(error)))?;
+    let read =
+        file.fetch(std::slice::from_ref(&(start..end))).map_err(|error| ParquetError::External(Box::new(error)))?;
     Ok(read.into_iter().next().unwrap_or_default())
 }
 
@@ -158,15 +159,20 @@ pub(super) fn equality_columns<'a>(predicate: &'a BlockPredicate, into: &mut Vec
         BlockPredicate::Compare { column, op: CompareOp::Eq | CompareOp::NotEq, .. }
         | BlockPredicate::Compare { column, op: CompareOp::NotDistinctFrom | CompareOp::DistinctFrom, .. }
         | BlockPredicate::InSet { column, .. } => {
-            if !into.contains(&column.as_str()) {
-                into.push(column);
-            }
+            remember(column, into);
         }
         BlockPredicate::And(parts) | BlockPredicate::Or(parts) => {
             parts.iter().for_each(|part| equality_columns(part, into));
         }
         BlockPredicate::Not(inner) => equality_columns(inner, into),
         _ => {}
+    }
+}
+
+/// Adds a name that is not there yet.
+pub(super) fn remember<'a>(column: &'a str, into: &mut Vec<&'a str>) {
+    if !into.contains(&column) {
+        into.push(column);
     }
 }
 

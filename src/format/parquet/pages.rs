@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use parquet::file::metadata::page_index::PageIndexProvider;
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 
+use super::bloom::remember;
 use super::bounds::{Raw, Stored, bounds};
 use super::columns::Column;
 use super::evidence::{RowGroupEvidence, may_compare, with_bounds};
@@ -222,9 +223,7 @@ fn columns_of<'a>(predicate: &'a BlockPredicate, into: &mut Vec<&'a str>) {
         | P::InSet { column, .. }
         | P::IsNull { column }
         | P::Text { column, .. } => {
-            if !into.contains(&column.as_str()) {
-                into.push(column);
-            }
+            remember(column, into);
         }
         P::And(parts) | P::Or(parts) => parts.iter().for_each(|part| columns_of(part, into)),
         P::Not(inner) => columns_of(inner, into),

@@ -240,8 +240,8 @@ fn pruning_loses_nothing() {
             for range in &rows.0 {
                 let (start, end) = (usize::try_from(range.start).unwrap(), usize::try_from(range.end).unwrap());
                 assert_eq!(
-                    part.column(0).slice(at, end - start),
-                    whole.column(4).slice(start, end - start),
+                    &part.column(0).slice(at, end - start),
+                    &whole.column(4).slice(start, end - start),
                     "seed {seed}"
                 );
                 at += end - start;
