@@ -249,7 +249,7 @@ fn probe(column: &Column, filter: &Sbbf, value: &Scalar) -> Option<bool> {
             }
             Some(filter.check(&i32::try_from(nanos / unit).ok()?))
         }
-        // Two zeros have two hashes and one value; NaN has many. A FLOAT column compares as the double the constant is.
+        // Two zeros have two hashes and one value; NaN has many.
         (Physical::DOUBLE, Domain::Float, Scalar::Float(number)) if !number.is_nan() => {
             Some(if *number == 0.0 { filter.check(&0.0f64) || filter.check(&-0.0f64) } else { filter.check(number) })
         }

@@ -1,17 +1,21 @@
 //! Decoding: from a row group, a projection and rows to Arrow columns, reading the bytes of the pages that hold those rows.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{Schema, SchemaRef};
+use bytes::Bytes;
 use parquet::DecodeResult;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, RowSelection};
 use parquet::arrow::push_decoder::{ParquetPushDecoderBuilder, RowGroupSelection};
+use parquet::basic::Compression;
 
 use super::fetch::{File, guarded};
 use super::open::Footer;
+use super::page_header;
 use super::page_index::{Wanted, chunk_range};
 use crate::format::{BlockId, RowRanges};
 use crate::{Error, Result};
@@ -83,6 +87,7 @@ pub(super) fn read(
         match guarded(path, place, || decoder.try_next_reader())? {
             DecodeResult::NeedsData(ranges) => {
                 let bytes = file.fetch(&ranges)?;
+                check_pages(path, footer, row_group, &leaves, &ranges, &bytes)?;
                 guarded(path, place, || decoder.push_ranges(ranges, bytes))?;
             }
             DecodeResult::Data(mut reader) => {
@@ -164,6 +169,34 @@ fn selection(path: &str, rows: &RowRanges, total: u64) -> Result<RowSelection> {
     let narrow = |row: u64| usize::try_from(row).map_err(|_| Error::InvalidInput(format!("row {row} of \"{path}\"")));
     let ranges = rows.0.iter().map(|range| Ok(narrow(range.start)?..narrow(range.end)?)).collect::<Result<Vec<_>>>()?;
     Ok(RowSelection::from_consecutive_ranges(ranges.into_iter(), narrow(total)?))
+}
+
+/// Refuses pages that claim sizes their bytes cannot have.
+fn check_pages(
+    path: &str,
+    footer: &Footer,
+    row_group: usize,
+    leaves: &[usize],
+    ranges: &[Range<u64>],
+    buffers: &[Bytes],
+) -> Result<()> {
+    let chunks = footer.metadata.row_groups().get(row_group).map(|group| group.columns()).unwrap_or_default();
+    let chunks: Vec<(usize, Range<u64>, Compression)> = leaves
+        .iter()
+        .filter_map(|leaf| chunks.get(*leaf).and_then(|chunk| Some((*leaf, chunk_range(chunk)?, chunk.compression()))))
+        .collect();
+    for (range, bytes) in ranges.iter().zip(buffers) {
+        if let Some((leaf, _, codec)) = chunks.iter().find(|(_, chunk, _)| chunk.contains(&range.start)) {
+            page_header::check(bytes, *codec).map_err(|what| {
+                Error::corrupt(
+                    path,
+                    format!("row group {row_group}, leaf column {leaf}, page at {}", range.start),
+                    what,
+                )
+            })?;
+        }
+    }
+    Ok(())
 }
 
 /// Refuses chunks whose place the footer cannot mean; the decoder would panic on some of them.

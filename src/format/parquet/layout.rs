@@ -204,6 +204,7 @@ fn compression(option: Option<&str>) -> Result<Compression> {
         ("lz4" | "lz4_raw", None) => Ok(Compression::LZ4_RAW),
         ("zstd", level) => {
             let level = level.map_or(Ok(DEFAULT_ZSTD_LEVEL), str::parse::<i32>).map_err(|_| wrong())?;
+            let level = Some(level).filter(|level| (1..=22).contains(level)).ok_or_else(wrong)?;
             Ok(Compression::ZSTD(ZstdLevel::try_new(level).map_err(|_| wrong())?))
         }
         _ => Err(wrong()),

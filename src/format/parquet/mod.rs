@@ -9,6 +9,7 @@
 //! | `evidence` | row-group statistics |
 //! | `bloom` | split-block bloom filters |
 //! | `page_index` | column and offset indexes, fetched when asked for |
+//! | `page_header` | sizes that pages claim, checked before they are believed |
 //! | `pages` | page statistics to row ranges |
 //! | `decode` | selected pages to Arrow columns |
 //! | `dictionary` | columns that come as Arrow dictionaries |
@@ -25,6 +26,7 @@ mod evidence;
 mod fetch;
 mod layout;
 mod open;
+mod page_header;
 mod page_index;
 mod pages;
 mod reader;

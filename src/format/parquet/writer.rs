@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, new_empty_array};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
@@ -27,19 +27,30 @@ const MAX_ROW_GROUPS: usize = i16::MAX as usize;
 /// Refuses what [`ParquetWriter::start`] would refuse, and types that fail only once values are encoded.
 ///
 /// # Errors
-/// See [`Layout::new`].
+/// See [`Layout::new`]. The message names the column.
 pub(super) fn check(schema: &SchemaRef, options: &WriteOptions) -> Result<()> {
-    let layout = Arc::new(Layout::new("the extent", schema, options)?);
-    let stats = ExtentStats::new(schema);
-    let encoder = ParquetEncoder { path: "the extent".to_owned(), layout, summary: stats.summary() };
+    for field in schema.fields() {
+        let alone = Arc::new(Schema::new(vec![Arc::clone(field)]));
+        check_encoding(&alone).map_err(|error| {
+            let what = match error {
+                Error::Corrupt { what, .. } | Error::Unsupported { what, .. } => what,
+                other => other.to_string(),
+            };
+            let what = format!("columns of type {} cannot be written to Parquet: {what}", field.data_type());
+            Error::unsupported(format!("column \"{}\"", field.name()), what)
+        })?;
+    }
+    Layout::new("the extent", schema, options).map(drop)
+}
+
+/// Encodes no rows of a schema.
+fn check_encoding(schema: &SchemaRef) -> Result<()> {
+    let path = "the extent".to_owned();
+    let layout = Arc::new(Layout::new(&path, schema, &WriteOptions::default())?);
+    let encoder = ParquetEncoder { path, layout, summary: ExtentStats::new(schema).summary() };
     let empty: Vec<ArrayRef> = schema.fields().iter().map(|field| new_empty_array(field.data_type())).collect();
-    let chunks = encoder.layout.columns(&encoder.path, &empty).and_then(|columns| encoder.chunks(&columns, 0));
-    chunks.map(drop).map_err(|error| match error {
-        Error::Corrupt { what, .. } => {
-            Error::unsupported("the extent", format!("Parquet cannot hold a column: {what}"))
-        }
-        other => other,
-    })
+    let columns = encoder.layout.columns(&encoder.path, &empty)?;
+    encoder.chunks(&columns, 0).map(drop)
 }
 
 /// Encodes row groups for one file, from any thread.

@@ -207,7 +207,7 @@ fn units_without_a_parquet_type_are_converted() {
 fn unsupported_types_and_options_are_refused_before_anything_is_written() {
     let interval = Arc::new(Schema::new(vec![Field::new("iv", DataType::Interval(IntervalUnit::MonthDayNano), true)]));
     let error = ParquetFormat.check(&interval, &WriteOptions::default()).unwrap_err().to_string();
-    assert!(error.contains("Parquet"), "{error}");
+    assert!(error.contains("column \"iv\"") && error.contains("Parquet"), "{error}");
     ParquetFormat.check(&schema(), &WriteOptions::default()).unwrap();
     let options = WriteOptions { sorted_by: vec!["nowhere".to_owned()], ..WriteOptions::default() };
     assert!(ParquetFormat.check(&schema(), &options).unwrap_err().to_string().contains("nowhere"));
