@@ -2,6 +2,7 @@
 //! [`FormatRegistry`].
 
 pub mod cache;
+pub mod parquet;
 pub mod registry;
 pub mod tlm;
 
@@ -92,6 +93,12 @@ pub trait ExtentReader: Send + Sync {
 
     /// Like [`ExtentReader::read_block`], for the given rows of the block only, in order.
     fn read_rows(&self, block: BlockId, projection: &[usize], rows: &RowRanges) -> Result<RecordBatch>;
+
+    /// Like [`ExtentReader::read_rows`], but text columns that the block stores as a dictionary may come as Arrow dictionaries;
+    /// the schema of the batch says which. The default returns what [`ExtentReader::read_rows`] returns.
+    fn read_rows_dict(&self, block: BlockId, projection: &[usize], rows: &RowRanges) -> Result<RecordBatch> {
+        self.read_rows(block, projection, rows)
+    }
 }
 
 /// Rows of one block: ascending, disjoint, non-empty half-open ranges of 0-based row numbers within the block.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::parquet::ParquetFormat;
 use super::tlm::TlmFormat;
 use super::{ExtentReader, SegmentFormat};
 use crate::storage::Source;
@@ -31,6 +32,7 @@ impl Default for FormatRegistry {
     fn default() -> Self {
         let mut registry = Self::empty();
         registry.register(Arc::new(TlmFormat));
+        registry.register(Arc::new(ParquetFormat));
         registry
     }
 }
