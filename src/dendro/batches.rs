@@ -159,7 +159,7 @@ fn maps<'a>(values: impl IntoIterator<Item = &'a BTreeMap<String, String>>) -> R
 impl CatalogBatches for Catalog {
     fn sources_batch(&self) -> Result<RecordBatch> {
         let all = &self.sources;
-        let each = || all.iter().map(|s| (s, self.streams.iter().filter(|t| t.source_id == s.id)));
+        let each = || all.iter().map(|s| (s, self.streams.iter().filter(move |t| t.source_id == s.id)));
         batch(
             sources_schema(),
             vec![
@@ -176,7 +176,7 @@ impl CatalogBatches for Catalog {
                 ints(all.iter().map(|s| s.heartbeat)),
                 ints(all.iter().map(|s| s.heartbeat_interval_ns)),
                 counts(each().map(|(_, streams)| Some(count(streams.count())))),
-                counts(each().map(|(_, streams)| Some(streams.map(|t| count(t.segments.len())).sum()))),
+                counts(each().map(|(_, streams)| Some(streams.map(|t| count(t.segments.len())).sum::<u64>()))),
                 counts(each().map(|(_, streams)| Some(streams.fold(0, |n: u64, t| n.saturating_add(t.byte_size()))))),
                 ints(each().map(|(_, streams)| streams.filter_map(|t| t.sealed_span()).map(|s| s.0).min())),
                 ints(each().map(|(_, streams)| streams.filter_map(|t| t.sealed_span()).map(|s| s.1).max())),

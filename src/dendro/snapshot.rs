@@ -64,7 +64,14 @@ impl Archive {
     /// Starts an answer: everything asked of the snapshot sees the archive as it is now. Start one per query, when it runs;
     /// a snapshot that lives on (in a prepared statement, say) keeps the writer's log from shrinking.
     pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
-        Snapshot::begin(&self.path, self.options.hold_snapshot).map(Arc::new)
+        let mut attempt = 1;
+        loop {
+            let before = Fingerprint::of(&self.path)?;
+            match Snapshot::begin(&self.path, self.options.hold_snapshot) {
+                Err(_) if attempt < ATTEMPTS && Fingerprint::of(&self.path)? != before => attempt += 1,
+                done => return done.map(Arc::new),
+            }
+        }
     }
 
     /// The catalog as of now, in a snapshot of its own.

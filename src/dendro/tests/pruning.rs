@@ -65,7 +65,7 @@ fn large_segments_are_read_by_range() {
     let path = dir.path().join("large.dendro");
     let rows = 200_000i64;
     // Text that does not compress to nothing.
-    let text = (0..rows).map(|i| format!("{:x}", i.wrapping_mul(0x9E37_79B9_7F4A_7C15u64 as i64)));
+    let text = (0..rows).map(|i| format!("{:x}", i.wrapping_mul(-7_046_029_254_386_353_131)));
     let columns: [(&str, ArrayRef); 2] = [
         ("ts", Arc::new(Int64Array::from_iter_values(0..rows))),
         ("text", Arc::new(StringArray::from_iter_values(text))),

@@ -172,8 +172,10 @@ impl ExtentReader for PlainReader {
 
     fn read_rows(&self, block: BlockId, projection: &[usize], rows: &RowRanges) -> Result<RecordBatch> {
         let batch = self.read_block(block, projection)?;
-        let parts: Vec<RecordBatch> =
-            rows.0.iter().map(|r| batch.slice(r.start as usize, (r.end - r.start) as usize)).collect();
+        let parts: Vec<RecordBatch> = {
+            let at = |v: u64| usize::try_from(v).unwrap();
+            rows.0.iter().map(|r| batch.slice(at(r.start), at(r.end - r.start))).collect()
+        };
         Ok(arrow::compute::concat_batches(&batch.schema(), &parts).unwrap())
     }
 }
