@@ -284,6 +284,10 @@ impl ExtentReader for SegmentExtent {
         self.inner.block_location(block)
     }
 
+    fn has_finer_evidence(&self) -> bool {
+        self.inner.has_finer_evidence()
+    }
+
     fn evaluate_block(&self, block: BlockId, predicate: &BlockPredicate) -> Result<Outcomes> {
         self.inner.evaluate_block(block, &self.inner_predicate(predicate))
     }

@@ -154,6 +154,34 @@ pub unsafe extern "C" fn pns_scan_claim(
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn pns_scan_uses(scan: *const PnsScan, evidence: *const c_char) -> c_int {
+    guard_value(1, || {
+        // SAFETY: by the header's contract.
+        let (scan, evidence) = unsafe { (&*scan, text(evidence)) };
+        EvidenceKind::from_name(&evidence).map_or(0, |kind| c_int::from(scan.0.uses(kind)))
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pns_scan_skip_block(scan: *const PnsScan, evidence: *const c_char) {
+    guard_value((), || {
+        // SAFETY: by the header's contract.
+        let (scan, evidence) = unsafe { (&*scan, text(evidence)) };
+        if let Some(kind) = EvidenceKind::from_name(&evidence) {
+            scan.0.counters.blocks.skip(kind, 1, std::time::Instant::now());
+        }
+    });
+}
+
+/// See the header.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn pns_scan_candidates(
     scan: *const PnsScan,
     reader: *const PnsReader,

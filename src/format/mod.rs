@@ -76,6 +76,11 @@ pub trait ExtentReader: Send + Sync {
     /// Which outcomes `predicate` may have over the rows of `block`. Conservative: unknown is every outcome.
     fn evaluate_block(&self, block: BlockId, predicate: &BlockPredicate) -> Result<Outcomes>;
 
+    /// Whether [`ExtentReader::evaluate_block`] knows more than [`ExtentReader::block_evidence`] (bloom filters).
+    fn has_finer_evidence(&self) -> bool {
+        false
+    }
+
     /// The blocks in which some row may satisfy `predicate`, in file order.
     fn pruned_blocks(&self, predicate: &BlockPredicate) -> Result<Vec<BlockId>>;
 

@@ -4,6 +4,7 @@
 //! from how many threads, the scan decides what may be skipped and keeps the counters.
 
 pub mod counters;
+pub mod dictionary;
 mod history;
 
 use std::collections::BTreeSet;
@@ -46,7 +47,8 @@ impl Scan {
         Self { counters: Counters::new(source), disabled }
     }
 
-    fn uses(&self, kind: EvidenceKind) -> bool {
+    /// Whether a kind of evidence is in use.
+    pub fn uses(&self, kind: EvidenceKind) -> bool {
         !self.disabled.contains(&kind)
     }
 
@@ -109,7 +111,10 @@ impl Scan {
         let rows = reader.metadata().block_rows.get(block.0 as usize).copied().unwrap_or(0);
         let started = Instant::now();
         if let Some(fixed) = fixed {
-            if self.uses(EvidenceKind::Bloom) && !reader.evaluate_block(block, fixed)?.may_be_true() {
+            // a bloom answer includes the bounds, so it is not asked where those are to be ignored
+            let bloom =
+                [EvidenceKind::Bloom, EvidenceKind::MinMax, EvidenceKind::Time].into_iter().all(|kind| self.uses(kind));
+            if bloom && reader.has_finer_evidence() && !reader.evaluate_block(block, fixed)?.may_be_true() {
                 self.counters.blocks.skip(EvidenceKind::Bloom, 1, started);
                 return Ok(RowRanges(Vec::new()));
             }
@@ -129,7 +134,7 @@ impl Scan {
         Ok(RowRanges::all(rows))
     }
 
-    /// Decodes columns of the given rows of a block.
+    /// Decodes columns of the given rows of a block. Text columns with few distinct values may come as dictionaries.
     ///
     /// # Errors
     /// As [`ExtentReader::read_rows`].
@@ -142,7 +147,7 @@ impl Scan {
     ) -> Result<RecordBatch> {
         let started = Instant::now();
         self.counters.watch(reader);
-        let batch = reader.read_rows(block, projection, rows)?;
+        let batch = dictionary::encode_batch(reader.read_rows(block, projection, rows)?);
         self.counters.add_read_time(started);
         Ok(batch)
     }

@@ -12,13 +12,36 @@ ArrowColumns ReadArrowSchema(ClientContext &context, ArrowSchemaWrapper &schema,
 		auto &child = *root.children[i];
 		string name = child.name ? child.name : "";
 		try {
-			auto type = ArrowType::GetArrowLogicalType(context, child);
+			unique_ptr<ArrowType> type;
 			if (child.dictionary) {
-				type->SetDictionary(ArrowType::GetArrowLogicalType(context, *child.dictionary));
+				// an extension type is that of the values, though its name stands with the indices
+				auto metadata = child.metadata;
+				auto values_metadata = child.dictionary->metadata;
+				child.metadata = nullptr;
+				child.dictionary->metadata = values_metadata ? values_metadata : metadata;
+				try {
+					type = ArrowType::GetArrowLogicalType(context, child);
+					type->SetDictionary(ArrowType::GetArrowLogicalType(context, *child.dictionary));
+				} catch (...) {
+					child.metadata = metadata;
+					child.dictionary->metadata = values_metadata;
+					throw;
+				}
+				child.metadata = metadata;
+				child.dictionary->metadata = values_metadata;
+			} else {
+				type = ArrowType::GetArrowLogicalType(context, child);
 			}
 			type->ThrowIfInvalid();
 			result.types.push_back(type->GetDuckType(true));
 			result.arrow_types.push_back(shared_ptr<ArrowType>(type.release()));
+			shared_ptr<ArrowType> dictionary;
+			if (child.format && string(child.format) == "u" && !child.dictionary && !child.metadata &&
+			    result.types.back().id() == LogicalTypeId::VARCHAR) {
+				dictionary = make_shared_ptr<ArrowType>(LogicalType::INTEGER);
+				dictionary->SetDictionary(ArrowType::GetArrowLogicalType(context, child));
+			}
+			result.dictionary_types.push_back(std::move(dictionary));
 		} catch (std::exception &error) {
 			throw NotImplementedException("Cannot read column \"%s\" of \"%s\": DuckDB has no type for Arrow format "
 			                              "'%s' (%s); select the other columns "
@@ -43,9 +66,15 @@ idx_t ArrowBatch::ColumnCount() const {
 	return states.size();
 }
 
-void ArrowBatch::Convert(idx_t column, const ArrowType &type, idx_t offset, idx_t size, Vector &target) {
+const ArrowType &ArrowColumns::TypeOf(idx_t index, const ArrowArray &array) const {
+	return array.dictionary && dictionary_types[index] ? *dictionary_types[index] : *arrow_types[index];
+}
+
+void ArrowBatch::Convert(idx_t column, const ArrowColumns &columns, idx_t index, idx_t offset, idx_t size,
+                         Vector &target) {
 	auto &parent = array->arrow_array;
 	auto &child = *parent.children[column];
+	auto &type = columns.TypeOf(index, child);
 	if (!states[column]) {
 		states[column] = make_uniq<ArrowArrayScanState>(context);
 	}

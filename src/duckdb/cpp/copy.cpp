@@ -58,9 +58,11 @@ struct ExtentCopyGlobalState : public GlobalFunctionData {
 	mutex lock;
 	//! Rows of threads that ended with less than half a block.
 	unique_ptr<ColumnDataCollection> remainder;
-	string result;
+	string path;
 	idx_t rows = 0;
 	idx_t blocks = 0;
+	//! Filled when the file is complete.
+	optional_ptr<CopyFunctionFileStatistics> statistics;
 };
 
 struct ExtentCopyLocalState : public LocalFunctionData {
@@ -204,6 +206,21 @@ static string ListJson(const vector<Value> &values) {
 	return "[" + StringUtil::Join(parts, ",") + "]";
 }
 
+//! Columns named without a wildcard must exist.
+static void CheckColumns(const vector<Value> &values, const vector<string> &names) {
+	for (auto &value : values) {
+		if (value.type().id() == LogicalTypeId::LIST) {
+			CheckColumns(ListValue::GetChildren(value), names);
+			continue;
+		}
+		auto name = value.ToString();
+		if (!StringUtil::Contains(name, "*") && std::find(names.begin(), names.end(), name) == names.end()) {
+			throw BinderException("BLOOM_COLUMNS names \"%s\", which is not a column; the columns are %s", name,
+			                      StringUtil::Join(names, ", "));
+		}
+	}
+}
+
 static unique_ptr<FunctionData> CopyBind(ClientContext &context, CopyFunctionBindInput &input,
                                          const vector<Identifier> &names, const vector<LogicalType> &types) {
 	auto result = make_uniq<ExtentCopyBindData>();
@@ -231,6 +248,7 @@ static unique_ptr<FunctionData> CopyBind(ClientContext &context, CopyFunctionBin
 		} else if (format == "tlm" && name == "magic") {
 			options += ",\"magic\":" + QuoteJson(StringUtil::Lower(SingleValue(name, values).ToString()));
 		} else if (format == "parquet" && name == "bloom_columns") {
+			CheckColumns(values, result->names);
 			options += ",\"bloom_columns\":" + ListJson(values);
 		} else {
 			throw BinderException(
@@ -287,6 +305,7 @@ static unique_ptr<GlobalFunctionData> CopyInitGlobal(ClientContext &context, Fun
 	schema.arrow_schema.release = nullptr;
 	Check(status, error);
 	result->writer = WriterPtr(writer);
+	result->path = path;
 	return std::move(result);
 }
 
@@ -365,6 +384,35 @@ static void CopyCombine(ExecutionContext &context, FunctionData &bind_data_p, Gl
 	}
 }
 
+//! What RETURN_STATS shows: the counts of the file, and of each column what its footer knows.
+static void FillStatistics(ClientContext &context, const ExtentCopyBindData &bind_data, ExtentCopyGlobalState &state,
+                           const string &extent) {
+	auto &statistics = *state.statistics;
+	statistics.row_count = state.rows;
+	statistics.file_size_bytes = pns_writer_bytes(state.writer.get());
+	statistics.extra_info["block_count"] = Value::UBIGINT(state.blocks);
+	statistics.extra_info["extent"] = Value(extent);
+	auto reader = OpenExtent(context, OpenFileInfo(state.path), "");
+	for (auto &name : bind_data.names) {
+		PnsColumnStats stats {};
+		if (!pns_reader_column_stats(reader.get(), name.c_str(), -1, &stats)) {
+			continue;
+		}
+		auto &column = statistics.column_statistics[name];
+		auto min = TakeString(stats.min);
+		auto max = TakeString(stats.max);
+		if (!min.empty()) {
+			column["min"] = Value(min);
+		}
+		if (!max.empty()) {
+			column["max"] = Value(max);
+		}
+		if (stats.nulls >= 0) {
+			column["null_count"] = Value(std::to_string(stats.nulls));
+		}
+	}
+}
+
 static void CopyFinalize(ClientContext &context, FunctionData &bind_data_p, GlobalFunctionData &gstate) {
 	auto &bind_data = bind_data_p.Cast<ExtentCopyBindData>();
 	auto &state = gstate.Cast<ExtentCopyGlobalState>();
@@ -380,7 +428,10 @@ static void CopyFinalize(ClientContext &context, FunctionData &bind_data_p, Glob
 	char *result = nullptr;
 	char *error = nullptr;
 	Check(pns_writer_finish(state.writer.get(), &result, &error), error);
-	state.result = TakeString(result);
+	auto extent = TakeString(result);
+	if (state.statistics) {
+		FillStatistics(context, bind_data, state, extent);
+	}
 }
 
 static CopyFunctionExecutionMode CopyMode(bool preserve_insertion_order, bool supports_batch_index) {
@@ -419,11 +470,7 @@ static idx_t CopyFileSize(GlobalFunctionData &gstate) {
 
 static void CopyStatistics(ClientContext &, FunctionData &, GlobalFunctionData &gstate,
                            CopyFunctionFileStatistics &statistics) {
-	auto &state = gstate.Cast<ExtentCopyGlobalState>();
-	statistics.row_count = state.rows;
-	statistics.file_size_bytes = pns_writer_bytes(state.writer.get());
-	statistics.extra_info["block_count"] = Value::UBIGINT(state.blocks);
-	statistics.extra_info["extent"] = Value(state.result);
+	gstate.Cast<ExtentCopyGlobalState>().statistics = statistics;
 }
 
 //! Enumerations are written as their text; every other type is written as it is.

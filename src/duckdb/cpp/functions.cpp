@@ -270,6 +270,11 @@ static void ComplexFilterPushdown(ClientContext &context, LogicalGet &get, Funct
 			get.extra_info.file_filters += (get.extra_info.file_filters.empty() ? "" : " AND ") + texts.back();
 		}
 	}
+	if (texts.size() > 1) {
+		for (auto &text : texts) {
+			text = StringUtil::Contains(text, " OR ") ? "(" + text + ")" : text;
+		}
+	}
 	data.explain = StringUtil::Join(texts, " AND ");
 	data.explain_unknown = StringUtil::Join(unknown, "; ");
 }

@@ -59,8 +59,11 @@ shared_ptr<BaseUnionData> ExtentReader::GetUnionData(idx_t file_idx) {
 		result->types.push_back(column.type);
 	}
 	result->row_count = row_count;
-	result->reader = shared_from_this();
-	result->statistics = result->reader;
+	if (file_idx == 0) {
+		// DuckDB starts at the first file, and takes a skipped reader among the later ones for it
+		result->reader = shared_from_this();
+	}
+	result->statistics = shared_from_this();
 	return std::move(result);
 }
 
@@ -102,15 +105,17 @@ void ExtentReader::LowerFilters() {
 			filtered.insert(position);
 			auto &expression = *ExpressionFilter::GetExpressionFilter(entry.Filter(), "pensieve scan").expr;
 			auto sources = SourceColumns(position);
-			if (HasDynamicPart(expression)) {
-				dynamic_filters.push_back(position);
-			}
 			if (expression_map.find(ProjectionIndex(position)) != expression_map.end() || IsVirtual(sources[0])) {
 				// the filter is in other terms than the file's: its statistics say nothing about it
 				continue;
 			}
 			auto &name = arrow.names[sources[0]];
-			parts.push_back(ExpressionToJson(expression, [&](const Expression &) { return name; }));
+			if (ExpressionFilter::IsOptionalFilter(entry.Filter()) || HasDynamicPart(expression)) {
+				dynamic_filters.push_back(position);
+			}
+			if (!HasDynamicPart(expression)) {
+				parts.push_back(ExpressionToJson(expression, [&](const Expression &) { return name; }));
+			}
 		}
 	}
 	for (auto &hint : hints) {
@@ -126,6 +131,7 @@ void ExtentReader::LowerFilters() {
 			parts.push_back(hint.json);
 		}
 	}
+	fixed_parts = parts;
 	if (!parts.empty()) {
 		auto json = JsonAnd(parts);
 		fixed = PredicatePtr(pns_predicate_lower(json.c_str(), json.size()));
@@ -167,7 +173,32 @@ PredicatePtr ExtentReader::LowerDynamic() {
 		return nullptr;
 	}
 	auto json = JsonAnd(parts);
-	return PredicatePtr(pns_predicate_lower(json.c_str(), json.size()));
+	auto result = PredicatePtr(pns_predicate_lower(json.c_str(), json.size()));
+	parts.insert(parts.end(), fixed_parts.begin(), fixed_parts.end());
+	auto all = JsonAnd(parts);
+	combined = std::shared_ptr<PnsPredicate>(pns_predicate_lower(all.c_str(), all.size()), PredicateDeleter());
+	return result;
+}
+
+bool ExtentReader::DynamicExcludes(ClientContext &context, uint32_t block) {
+	for (auto position : dynamic_filters) {
+		auto column = SourceColumns(position)[0];
+		if (expression_map.find(ProjectionIndex(position)) != expression_map.end() || IsVirtual(column)) {
+			continue;
+		}
+		bool exact;
+		auto stats = BlockStatistics(arrow.names[column], arrow.types[column], block, exact);
+		if (!stats) {
+			continue;
+		}
+		auto &filter = filters->GetFilterByColumnIndex(ProjectionIndex(position));
+		auto result = ExpressionFilter::GetExpressionFilter(filter, "pensieve scan").CheckStatistics(context, *stats);
+		if (result == FilterPropagateResult::FILTER_ALWAYS_FALSE ||
+		    result == FilterPropagateResult::FILTER_FALSE_OR_NULL) {
+			return true;
+		}
+	}
+	return false;
 }
 
 bool ExtentReader::TryInitializeScan(ClientContext &context, GlobalTableFunctionState &gstate_p,
@@ -187,7 +218,15 @@ bool ExtentReader::TryInitializeScan(ClientContext &context, GlobalTableFunction
 			rows_done += pns_reader_block_rows(reader.get(), block);
 			continue;
 		}
+		if (!dynamic_filters.empty() && pns_scan_uses(gstate.scan.get(), "dynamic_filter") &&
+		    DynamicExcludes(context, block)) {
+			// filters that only DuckDB can read (ranges and bitmaps of a join's keys)
+			pns_scan_skip_block(gstate.scan.get(), "dynamic_filter");
+			rows_done += pns_reader_block_rows(reader.get(), block);
+			continue;
+		}
 		state.block = block;
+		state.predicate = combined;
 		state.prepared = false;
 		// every row satisfies the filters by the block's statistics: nothing to evaluate
 		state.filters_hold = decision == 2;
@@ -216,7 +255,7 @@ void ExtentReader::FillColumn(ClientContext &context, ExtentLocalState &state, c
 		}
 		source.Initialize(BufferAllocator::Get(context), types);
 		for (idx_t i = 0; i < sources.size(); i++) {
-			batch->Convert(slots[sources[i]], *arrow.arrow_types[sources[i]], offset, window.count, source.data[i]);
+			batch->Convert(slots[sources[i]], arrow, sources[i], offset, window.count, source.data[i]);
 		}
 		source.SetChildCardinality(window.count);
 		auto &executor = state.expression_states[position];
@@ -236,7 +275,7 @@ void ExtentReader::FillColumn(ClientContext &context, ExtentLocalState &state, c
 		FlatVector::SetSize(target, count_t(window.count));
 		return;
 	}
-	batch->Convert(slots[column], *arrow.arrow_types[column], offset, window.count, target);
+	batch->Convert(slots[column], arrow, column, offset, window.count, target);
 }
 
 void ExtentReader::FilterWindow(ClientContext &context, ExtentLocalState &state, Window &window, DataChunk &chunk) {
@@ -287,7 +326,9 @@ void ExtentReader::PrepareBlock(ClientContext &context, PnsScan *scan, ExtentLoc
 	uint64_t *raw_ranges = nullptr;
 	uint64_t range_count = 0;
 	char *error = nullptr;
-	Check(pns_scan_candidates(scan, reader.get(), state.block, fixed.get(), &raw_ranges, &range_count, &error), error);
+	Check(pns_scan_candidates(scan, reader.get(), state.block, state.predicate ? state.predicate.get() : fixed.get(),
+	                          &raw_ranges, &range_count, &error),
+	      error);
 	vector<uint64_t> ranges(raw_ranges, raw_ranges + range_count * 2);
 	pns_u64_free(raw_ranges, range_count * 2);
 	auto filtering = filters && filters->HasFilters();

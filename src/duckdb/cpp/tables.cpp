@@ -113,7 +113,7 @@ static void ListingScan(ClientContext &context, TableFunctionInput &input, DataC
 	}
 	auto count = MinValue<idx_t>(STANDARD_VECTOR_SIZE, state.batch->RowCount() - state.offset);
 	for (idx_t i = 0; i < output.ColumnCount(); i++) {
-		state.batch->Convert(i, *bind_data.columns.arrow_types[i], state.offset, count, output.data[i]);
+		state.batch->Convert(i, bind_data.columns, i, state.offset, count, output.data[i]);
 	}
 	state.offset += count;
 	output.SetChildCardinality(count);

@@ -138,6 +138,10 @@ impl ExtentReader for ParquetReader {
         Some(BlockLocation { offset: start, length: end - start })
     }
 
+    fn has_finer_evidence(&self) -> bool {
+        true
+    }
+
     fn evaluate_block(&self, block: BlockId, predicate: &BlockPredicate) -> Result<Outcomes> {
         let (row_group, evidence) = self.evidence(block)?;
         let outcomes = evaluate(predicate, evidence);

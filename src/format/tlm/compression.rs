@@ -6,6 +6,7 @@ use std::io::BufRead;
 use arrow::buffer::Buffer;
 
 use super::footer::Codec;
+use super::pool;
 
 /// The most that one compressed byte of LZ4 can stand for (a match length grows by 255 per byte).
 const LZ4_RATIO: u64 = 255;
@@ -41,8 +42,7 @@ pub fn decompress(codec: Codec, buffer: &Buffer) -> Result<Buffer, String> {
         ));
     }
     let length = usize::try_from(claimed).map_err(|e| e.to_string())?;
-    let mut out: Vec<u8> = Vec::new();
-    out.try_reserve_exact(length).map_err(|e| format!("no memory for a buffer of {length} bytes: {e}"))?;
+    let mut out = pool::take(length)?;
     match codec {
         Codec::Lz4 => lz4(compressed, length, &mut out)?,
         Codec::Zstd => zstd(compressed, &mut out)?,
@@ -50,10 +50,64 @@ pub fn decompress(codec: Codec, buffer: &Buffer) -> Result<Buffer, String> {
     if out.len() != length {
         return Err(format!("a buffer decompresses to {} bytes instead of {length}", out.len()));
     }
-    Ok(Buffer::from_vec(out))
+    Ok(pool::give(out))
 }
 
+/// Magic number of an LZ4 frame, then: version 01, no checksums, no dictionary; bit 5 says that blocks are independent.
+const LZ4_FRAME: [u8; 4] = 0x184D_2204_u32.to_le_bytes();
+const LZ4_INDEPENDENT: u8 = 0b0010_0000;
+const LZ4_CONTENT_SIZE: u8 = 0b0000_1000;
+const LZ4_VERSION: u8 = 0b0100_0000;
+/// How far back a linked block may refer.
+const LZ4_WINDOW: usize = 64 * 1024;
+
+/// The blocks of a frame of the plain kind that Arrow writers make, or `None` if it has features that the library must handle.
+fn lz4_blocks(compressed: &[u8]) -> Option<(bool, &[u8])> {
+    let rest = compressed.strip_prefix(&LZ4_FRAME)?;
+    let (&flags, rest) = rest.split_first()?;
+    if flags & !(LZ4_INDEPENDENT | LZ4_CONTENT_SIZE) != LZ4_VERSION {
+        return None;
+    }
+    // block descriptor, content size, header checksum
+    let header = 1 + if flags & LZ4_CONTENT_SIZE == 0 { 0 } else { 8 } + 1;
+    Some((flags & LZ4_INDEPENDENT != 0, rest.get(header..)?))
+}
+
+/// Decompresses straight into the target: the library's frame reader goes through buffers of its own, which it clears every time.
 fn lz4(compressed: &[u8], length: usize, out: &mut Vec<u8>) -> Result<(), String> {
+    let Some((independent, mut blocks)) = lz4_blocks(compressed) else {
+        return lz4_frame(compressed, length, out);
+    };
+    out.resize(length, 0);
+    let mut filled = 0;
+    loop {
+        let (size, rest) = blocks.split_first_chunk::<4>().ok_or("LZ4: the frame ends without an end mark")?;
+        let size = u32::from_le_bytes(*size);
+        if size == 0 {
+            break;
+        }
+        let stored = size & 0x8000_0000 != 0;
+        let size = usize::try_from(size & 0x7FFF_FFFF).map_err(|e| e.to_string())?;
+        let (block, rest) = rest.split_at_checked(size).ok_or("LZ4: a block is longer than its frame")?;
+        let (done, target) = out.split_at_mut(filled);
+        let written = if stored {
+            let target = target.get_mut(..size).ok_or("LZ4: more data than the buffer's length")?;
+            target.copy_from_slice(block);
+            size
+        } else if independent {
+            lz4_flex::block::decompress_into(block, target).map_err(|e| format!("LZ4: {e}"))?
+        } else {
+            let window = done.get(done.len().saturating_sub(LZ4_WINDOW)..).unwrap_or_default();
+            lz4_flex::block::decompress_into_with_dict(block, target, window).map_err(|e| format!("LZ4: {e}"))?
+        };
+        filled += written;
+        blocks = rest;
+    }
+    out.truncate(filled);
+    Ok(())
+}
+
+fn lz4_frame(compressed: &[u8], length: usize, out: &mut Vec<u8>) -> Result<(), String> {
     let mut decoder = lz4_flex::frame::FrameDecoder::new(compressed);
     loop {
         let chunk = decoder.fill_buf().map_err(|e| format!("LZ4: {e}"))?;

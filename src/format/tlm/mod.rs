@@ -8,6 +8,7 @@ mod dictionary;
 mod encode;
 mod footer;
 mod frame;
+mod pool;
 mod reader;
 mod writer;
 

@@ -13,6 +13,11 @@ struct ArrowColumns {
 	vector<string> names;
 	vector<LogicalType> types;
 	vector<shared_ptr<ArrowType>> arrow_types;
+	//! For plain text columns: the type of a block that the core hands over as a dictionary. Null for all others.
+	vector<shared_ptr<ArrowType>> dictionary_types;
+
+	//! The type to convert an array of column `index` with.
+	const ArrowType &TypeOf(idx_t index, const ArrowArray &array) const;
 };
 
 //! Reads an Arrow struct schema; a type that DuckDB cannot hold is an error that names the column, the type and the
@@ -26,8 +31,9 @@ class ArrowBatch {
 
 	idx_t RowCount() const;
 	idx_t ColumnCount() const;
-	//! Converts `size` rows of column `column` from row `offset` on; zero-copy where the layouts agree.
-	void Convert(idx_t column, const ArrowType &type, idx_t offset, idx_t size, Vector &target);
+	//! Converts `size` rows of the batch's column `column`, which is column `index` of the file, from row `offset` on;
+	//! zero-copy where the layouts agree.
+	void Convert(idx_t column, const ArrowColumns &columns, idx_t index, idx_t offset, idx_t size, Vector &target);
 
   private:
 	ClientContext &context;

@@ -60,7 +60,8 @@ void pns_u64_free(uint64_t *values, uint64_t count);
 int pns_glob(const char *pattern, char **out, char **error);
 
 // --- extents ---------------------------------------------------------------------------------------------------------
-// `host` null: `path` is a local file, read (and memory-mapped) directly, or the URL of an object, read through the core. `format` empty: by the leading bytes.
+// `host` null: `path` is a local file, read (and memory-mapped) directly, or the URL of an object, read through the
+// core. `format` empty: by the leading bytes.
 int pns_reader_open(const char *path, const char *format, const PnsHostFile *host, PnsReader **out, char **error);
 void pns_reader_free(PnsReader *reader);
 int pns_reader_schema(PnsReader *reader, struct ArrowSchema *out, char **error);
@@ -107,6 +108,9 @@ void pns_scan_note(PnsScan *scan, const char *note);
 // no I/O.
 int pns_scan_claim(PnsScan *scan, PnsReader *reader, uint32_t block, const PnsPredicate *fixed,
                    const PnsPredicate *dynamic);
+// Whether an evidence kind is in use, and counting a claimed block that it ruled out after all.
+int pns_scan_uses(PnsScan *scan, const char *evidence);
+void pns_scan_skip_block(PnsScan *scan, const char *evidence);
 // Finer evidence, may do I/O: the rows of the block worth decoding as [start, end) pairs. `count` = number of pairs.
 int pns_scan_candidates(PnsScan *scan, PnsReader *reader, uint32_t block, const PnsPredicate *fixed, uint64_t **ranges,
                         uint64_t *count, char **error);

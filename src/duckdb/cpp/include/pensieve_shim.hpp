@@ -14,7 +14,8 @@ using namespace duckdb; // NOLINT: the shim is a translation layer over DuckDB's
 //! Turns a failed call into the DuckDB exception that fits its kind. Takes ownership of the message.
 [[noreturn]] void ThrowError(int kind, char *message);
 
-inline void Check(int kind, char *message) {
+//! By reference: the call that sets the message is the other argument, and arguments are evaluated in any order.
+inline void Check(int kind, char *const &message) {
 	if (kind != PNS_OK) {
 		ThrowError(kind, message);
 	}
@@ -57,7 +58,8 @@ using PredicatePtr = std::unique_ptr<PnsPredicate, PredicateDeleter>;
 using WriterPtr = std::unique_ptr<PnsWriter, WriterDeleter>;
 using BlockPtr = std::unique_ptr<PnsBlock, BlockDeleter>;
 
-//! Whether a failure means that DuckDB has no file system for the path's scheme, so that the core's object store client serves it.
+//! Whether a failure means that DuckDB has no file system for the path's scheme, so that the core's object store client
+//! serves it.
 bool NeedsObjectStore(const string &path, const ErrorData &error);
 
 //! Opens an extent through DuckDB's file system (access settings, secrets and registered file systems apply); a file on

@@ -68,6 +68,8 @@ struct ExtentLocalState : public LocalTableFunctionState {
 	uint32_t block = 0;
 	bool prepared = false;
 	bool filters_hold = false;
+	//! What bloom filters and page indexes are asked; null: the reader's fixed filters.
+	std::shared_ptr<PnsPredicate> predicate;
 	vector<Window> windows;
 	idx_t next_window = 0;
 	unique_ptr<ArrowBatch> filter_batch;
@@ -114,6 +116,9 @@ class ExtentReader : public BaseFileReader {
 	void LowerFilters();
 	void OrderBlocks();
 	PredicatePtr LowerDynamic();
+	//! Whether DuckDB itself, shown the block's bounds, finds that a filter of a join or a top-N operator excludes the
+	//! block.
+	bool DynamicExcludes(ClientContext &context, uint32_t block);
 	void PrepareBlock(ClientContext &context, PnsScan *scan, ExtentLocalState &state, DataChunk &chunk);
 	void FilterWindow(ClientContext &context, ExtentLocalState &state, Window &window, DataChunk &chunk);
 	void FillColumn(ClientContext &context, ExtentLocalState &state, const Window &window, idx_t position,
@@ -126,6 +131,9 @@ class ExtentReader : public BaseFileReader {
 
 	bool lowered = false;
 	PredicatePtr fixed;
+	vector<string> fixed_parts;
+	//! The fixed filters and the dynamic ones as they were at the last claim.
+	std::shared_ptr<PnsPredicate> combined;
 	//! Positions of the filters whose bound changes while the scan runs.
 	vector<idx_t> dynamic_filters;
 	//! Scan positions read in the first and in the second step, and for each the columns of the batch it is built from.
