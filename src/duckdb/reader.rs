@@ -158,7 +158,7 @@ pub unsafe extern "C" fn pns_reader_schema(
     // SAFETY: by the header's contract.
     unsafe {
         guard(error, || {
-            let schema = &(*reader).extent.metadata().schema;
+            let schema = crate::scan::engine::schema(&(*reader).extent.metadata().schema);
             let exported = FFI_ArrowSchema::try_from(schema.as_ref())
                 .map_err(|cause| Error::unsupported(&(*reader).path, format!("schema {schema}: {cause}")))?;
             std::ptr::write(out, exported);

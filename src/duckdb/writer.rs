@@ -4,7 +4,9 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{RecordBatch, StructArray};
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::error::ArrowError;
 use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use serde::Deserialize;
 
@@ -15,9 +17,44 @@ use crate::storage::host::{HostSink, HostWriter};
 use crate::storage::{Sink, StorageOptions};
 use crate::{Error, Result};
 
+/// Name of the extension type in which DuckDB's lossless export wraps booleans (one byte each).
+const BOOL8: &str = "arrow.bool8";
+
+/// The field as it is stored: booleans as Arrow's own, which every reader knows and whose bounds prune.
+fn stored_field(field: &Field) -> Field {
+    let name = field.metadata().get("ARROW:extension:name");
+    if name.is_some_and(|name| name == BOOL8) && field.data_type() == &DataType::Int8 {
+        return Field::new(field.name(), DataType::Boolean, field.is_nullable());
+    }
+    let data_type = match field.data_type() {
+        DataType::List(child) => DataType::List(Arc::new(stored_field(child))),
+        DataType::LargeList(child) => DataType::LargeList(Arc::new(stored_field(child))),
+        DataType::FixedSizeList(child, size) => DataType::FixedSizeList(Arc::new(stored_field(child)), *size),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(|child| stored_field(child)).collect()),
+        DataType::Map(entries, sorted) => DataType::Map(Arc::new(stored_field(entries)), *sorted),
+        other => other.clone(),
+    };
+    field.clone().with_data_type(data_type)
+}
+
+fn stored_schema(schema: &Schema) -> SchemaRef {
+    let fields: Vec<Field> = schema.fields().iter().map(|field| stored_field(field)).collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+/// The batch in the stored schema.
+fn stored_batch(batch: &RecordBatch, schema: &SchemaRef) -> std::result::Result<RecordBatch, ArrowError> {
+    let columns = batch.columns().iter().zip(schema.fields()).map(|(column, field)| {
+        if column.data_type() == field.data_type() { Ok(Arc::clone(column)) } else { cast(column, field.data_type()) }
+    });
+    RecordBatch::try_new(Arc::clone(schema), columns.collect::<std::result::Result<_, _>>()?)
+}
+
 /// An extent being written. Blocks are encoded by many threads and appended by one at a time.
 pub struct PnsWriter {
     path: String,
+    /// The schema of the arrays that DuckDB hands over, and the one that is stored.
+    received: SchemaRef,
     schema: SchemaRef,
     /// `None`: the format appends plain batches.
     encoder: Option<Arc<dyn BlockEncoder>>,
@@ -131,7 +168,7 @@ pub unsafe extern "C" fn pns_writer_check(
             let schema = take_schema(schema)?;
             let (format, write) = parse(&text(options))?;
             let (sink, _bytes) = crate::storage::sink::MemorySink::new("options");
-            format.start_extent(Box::new(sink), schema, &write).map(drop)
+            format.start_extent(Box::new(sink), stored_schema(&schema), &write).map(drop)
         })
     }
 }
@@ -158,7 +195,8 @@ pub unsafe extern "C" fn pns_writer_new(
     // SAFETY: as above.
     unsafe {
         guard(error, || {
-            let schema = take_schema(schema)?;
+            let received = take_schema(schema)?;
+            let schema = stored_schema(&received);
             let (format, write) = parse(&text(options))?;
             let sink: Box<dyn Sink> = match host {
                 Some(host) => Box::new(HostSink::new(Box::new(host))),
@@ -167,7 +205,7 @@ pub unsafe extern "C" fn pns_writer_new(
             let writer = format.start_extent(sink, Arc::clone(&schema), &write)?;
             let encoder = writer.encoder();
             let writer =
-                PnsWriter { path, schema, encoder, writer: Mutex::new(Some(writer)), finished_bytes: Mutex::default() };
+                PnsWriter { path, received, schema, encoder, writer: Mutex::new(Some(writer)), finished_bytes: Mutex::default() };
             *out = Box::into_raw(Box::new(writer));
             Ok(())
         })
@@ -190,10 +228,9 @@ pub unsafe extern "C" fn pns_writer_encode(
         let array = FFI_ArrowArray::from_raw(array);
         guard(error, || {
             let writer = &*writer;
-            let data = from_ffi_and_data_type(array, struct_type(&writer.schema))
+            let data = from_ffi_and_data_type(array, struct_type(&writer.received))
                 .map_err(|e| Error::InvalidInput(format!("block of \"{}\": {e}", writer.path)))?;
-            let batch = RecordBatch::from(StructArray::from(data))
-                .with_schema(Arc::clone(&writer.schema))
+            let batch = stored_batch(&RecordBatch::from(StructArray::from(data)), &writer.schema)
                 .map_err(|e| Error::InvalidInput(format!("block of \"{}\": {e}", writer.path)))?;
             let block = match &writer.encoder {
                 Some(encoder) => Block::Encoded(encoder.encode(&batch)?),

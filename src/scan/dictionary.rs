@@ -44,10 +44,48 @@ pub fn encode_batch(batch: RecordBatch) -> RecordBatch {
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap_or(batch)
 }
 
+/// Both ends and the length of a value: of a value of up to 16 bytes, all of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Digest {
+    head: u64,
+    tail: u64,
+    length: usize,
+}
+
+impl Digest {
+    fn of(value: &[u8]) -> Self {
+        let length = value.len();
+        let (head, tail) = match (value.first_chunk::<8>(), value.last_chunk::<8>()) {
+            (Some(head), Some(tail)) => (u64::from_le_bytes(*head), u64::from_le_bytes(*tail)),
+            _ => match (value.first_chunk::<4>(), value.last_chunk::<4>()) {
+                (Some(head), Some(tail)) => {
+                    (u64::from(u32::from_le_bytes(*head)), u64::from(u32::from_le_bytes(*tail)))
+                }
+                _ => match value {
+                    [] => (0, 0),
+                    [first, .., last] => (u64::from(*first) | u64::from(value[length / 2]) << 8, u64::from(*last)),
+                    [only] => (u64::from(*only), 0),
+                },
+            },
+        };
+        Self { head, tail, length }
+    }
+
+    fn is_whole(self) -> bool {
+        self.length <= 16
+    }
+
+    fn slot(self) -> usize {
+        const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
+        let mixed = self.head ^ self.tail.rotate_left(23) ^ (self.length as u64).rotate_left(47);
+        usize::try_from(mixed.wrapping_mul(MULTIPLIER) >> 40).unwrap_or(0) & (SLOTS - 1)
+    }
+}
+
 /// Open addressing over the distinct values found so far.
 struct Table<'a> {
     slots: Vec<u16>,
-    values: Vec<&'a [u8]>,
+    values: Vec<(Digest, &'a [u8])>,
 }
 
 impl<'a> Table<'a> {
@@ -57,7 +95,8 @@ impl<'a> Table<'a> {
 
     /// The number of `value`, added if it is new; `None` when there are too many.
     fn number(&mut self, value: &'a [u8], most: usize) -> Option<u16> {
-        let mut slot = hash(value) & (SLOTS - 1);
+        let digest = Digest::of(value);
+        let mut slot = digest.slot();
         loop {
             let number = self.slots[slot];
             if number == u16::MAX {
@@ -66,29 +105,16 @@ impl<'a> Table<'a> {
                 }
                 let number = u16::try_from(self.values.len()).ok()?;
                 self.slots[slot] = number;
-                self.values.push(value);
+                self.values.push((digest, value));
                 return Some(number);
             }
-            if self.values[usize::from(number)] == value {
+            let (known, bytes) = self.values[usize::from(number)];
+            if known == digest && (digest.is_whole() || bytes == value) {
                 return Some(number);
             }
             slot = (slot + 1) & (SLOTS - 1);
         }
     }
-}
-
-/// Both ends and the length: enough to tell the values of a low-cardinality column apart; the table compares whole values.
-fn hash(value: &[u8]) -> usize {
-    const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
-    let word = |bytes: &[u8]| {
-        let mut word = [0u8; 8];
-        word[..bytes.len()].copy_from_slice(bytes);
-        u64::from_le_bytes(word)
-    };
-    let head = word(&value[..value.len().min(8)]);
-    let tail = word(&value[value.len() - value.len().min(8)..]);
-    let mixed = (head ^ tail.rotate_left(23) ^ (value.len() as u64).rotate_left(47)).wrapping_mul(MULTIPLIER);
-    usize::try_from(mixed >> 40).unwrap_or(0)
 }
 
 fn encode(column: &StringArray) -> Option<ArrayRef> {
@@ -108,7 +134,7 @@ fn encode(column: &StringArray) -> Option<ArrayRef> {
         keys.push(i32::from(table.number(data.get(start..end)?, most)?));
     }
     let mut values = StringBuilder::with_capacity(table.values.len(), 1024);
-    for value in &table.values {
+    for (_, value) in &table.values {
         values.append_value(std::str::from_utf8(value).ok()?);
     }
     let keys = Int32Array::new(keys.into(), nulls.cloned());

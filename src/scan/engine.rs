@@ -1,0 +1,57 @@
+//! Arrow types that engines do not read as they are: handed over as the nearest type that loses nothing.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, RecordBatch, RecordBatchOptions};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, SchemaRef};
+
+use crate::{Error, Result};
+
+fn engine_type(data_type: &DataType) -> Option<DataType> {
+    match data_type {
+        DataType::Float16 => Some(DataType::Float32),
+        // engines read a DayTime as one number of milliseconds
+        DataType::Interval(IntervalUnit::DayTime) => Some(DataType::Interval(IntervalUnit::MonthDayNano)),
+        _ => None,
+    }
+}
+
+/// The schema in which [`convert`] hands batches over.
+pub fn schema(file: &SchemaRef) -> SchemaRef {
+    if file.fields().iter().all(|field| engine_type(field.data_type()).is_none()) {
+        return Arc::clone(file);
+    }
+    let fields: Vec<Field> = file
+        .fields()
+        .iter()
+        .map(|field| match engine_type(field.data_type()) {
+            Some(data_type) => field.as_ref().clone().with_data_type(data_type),
+            None => field.as_ref().clone(),
+        })
+        .collect();
+    Arc::new(Schema::new_with_metadata(fields, file.metadata().clone()))
+}
+
+/// The batch with such columns converted.
+///
+/// # Errors
+/// If a value has no counterpart.
+pub fn convert(batch: RecordBatch) -> Result<RecordBatch> {
+    if batch.columns().iter().all(|column| engine_type(column.data_type()).is_none()) {
+        return Ok(batch);
+    }
+    let wanted = schema(&batch.schema());
+    let failed = |error: arrow::error::ArrowError| Error::InvalidInput(format!("conversion for the engine: {error}"));
+    let columns = batch
+        .columns()
+        .iter()
+        .map(|column| match engine_type(column.data_type()) {
+            Some(data_type) => cast(column, &data_type),
+            None => Ok(Arc::clone(column)),
+        })
+        .collect::<std::result::Result<Vec<_>, _>>()
+        .map_err(failed)?;
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(wanted, columns, &options).map_err(failed)
+}
