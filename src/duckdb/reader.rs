@@ -13,6 +13,7 @@ use crate::format::registry::FormatRegistry;
 use crate::format::{BlockId, ExtentReader};
 use crate::predicate::{ColumnStats, Scalar};
 use crate::storage::host::{HostFile, HostSource};
+use crate::storage::remote::RemoteOptions;
 use crate::storage::{Coalesce, IoCounters, Source, StorageOptions};
 use crate::{Error, Result};
 
@@ -83,7 +84,8 @@ impl HostFile for Host {
         let length = out.len() as u64;
         // SAFETY: `out` is valid for `length` bytes; the callback fills them or reports an error.
         let message = unsafe { (self.read_at)(self.context, offset, out.as_mut_ptr(), length) };
-        host_result(message).map_err(|what| Error::io(&self.path, format!("read {length} bytes at offset {offset} of"), what))
+        host_result(message)
+            .map_err(|what| Error::io(&self.path, format!("read {length} bytes at offset {offset} of"), what))
     }
 }
 
@@ -278,7 +280,8 @@ pub unsafe extern "C" fn pns_describe_schema(
     unsafe {
         guard(error, || {
             let schema = describe::schema(&text(function))?;
-            let exported = FFI_ArrowSchema::try_from(schema.as_ref()).map_err(|e| Error::InvalidInput(e.to_string()))?;
+            let exported =
+                FFI_ArrowSchema::try_from(schema.as_ref()).map_err(|e| Error::InvalidInput(e.to_string()))?;
             std::ptr::write(out, exported);
             Ok(())
         })
@@ -311,6 +314,22 @@ pub unsafe extern "C" fn pns_reader_describe(
 pub(super) fn export(batch: arrow::array::RecordBatch) -> FFI_ArrowArray {
     use arrow::array::Array;
     FFI_ArrowArray::new(&arrow::array::StructArray::from(batch).to_data())
+}
+
+/// See the header.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pns_glob(pattern: *const c_char, out: *mut *mut c_char, error: *mut *mut c_char) -> c_int {
+    // SAFETY: by the header's contract.
+    unsafe {
+        guard(error, || {
+            let found = crate::storage::glob::glob(&text(pattern), &RemoteOptions::default())?;
+            *out = to_c_text(&found.join("\n"));
+            Ok(())
+        })
+    }
 }
 
 /// See the header.

@@ -119,7 +119,8 @@ pub unsafe extern "C" fn pns_scan_files(scan: *const PnsScan, considered: u64, s
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pns_scan_note(scan: *const PnsScan, note: *const c_char) {
     // SAFETY: by the header's contract.
-    guard_value((), || unsafe { (*scan).0.counters.note(&text(note)) });
+    let (scan, note) = unsafe { (&*scan, text(note)) };
+    guard_value((), || scan.0.counters.note(&note));
 }
 
 /// See the header.
@@ -221,7 +222,8 @@ pub unsafe extern "C" fn pns_scan_read(
     unsafe {
         guard(error, || {
             let projection: Vec<usize> = slice(columns, column_count)?.iter().map(|column| *column as usize).collect();
-            let rows = RowRanges(slice(ranges, range_count * 2)?.chunks_exact(2).map(|pair| pair[0]..pair[1]).collect());
+            let rows =
+                RowRanges(slice(ranges, range_count * 2)?.chunks_exact(2).map(|pair| pair[0]..pair[1]).collect());
             let batch = (*scan).0.read((*reader).extent.as_ref(), BlockId(block), &projection, &rows)?;
             std::ptr::write(out, export(batch));
             Ok(())
@@ -236,7 +238,9 @@ pub unsafe extern "C" fn pns_scan_read(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pns_scan_rows(scan: *const PnsScan, _considered: u64, skipped: u64) {
     // SAFETY: by the header's contract. The rows themselves were counted when they became candidates.
-    guard_value((), || unsafe { &*scan }.0.counters.rows.skip(EvidenceKind::Filter, skipped, std::time::Instant::now()));
+    guard_value((), || {
+        unsafe { &*scan }.0.counters.rows.skip(EvidenceKind::Filter, skipped, std::time::Instant::now())
+    });
 }
 
 /// See the header.
@@ -274,7 +278,8 @@ pub unsafe extern "C" fn pns_last_scans_schema(out: *mut FFI_ArrowSchema, error:
     unsafe {
         guard(error, || {
             let schema = scan::last_scans_schema();
-            let exported = FFI_ArrowSchema::try_from(schema.as_ref()).map_err(|e| Error::InvalidInput(e.to_string()))?;
+            let exported =
+                FFI_ArrowSchema::try_from(schema.as_ref()).map_err(|e| Error::InvalidInput(e.to_string()))?;
             std::ptr::write(out, exported);
             Ok(())
         })

@@ -19,14 +19,20 @@ use crate::{Error, Result};
 pub struct PnsWriter {
     path: String,
     schema: SchemaRef,
-    encoder: Arc<dyn BlockEncoder>,
+    /// `None`: the format appends plain batches.
+    encoder: Option<Arc<dyn BlockEncoder>>,
     writer: Mutex<Option<Box<dyn ExtentWriter>>>,
     /// Size of the finished file.
     finished_bytes: Mutex<Option<u64>>,
 }
 
-/// An encoded block.
-pub struct PnsBlock(EncodedBlock);
+/// A block on its way into an extent.
+pub struct PnsBlock(Block);
+
+enum Block {
+    Encoded(EncodedBlock),
+    Plain(RecordBatch),
+}
 
 /// A file that DuckDB's file system writes (`PnsHostSink`).
 #[repr(C)]
@@ -88,7 +94,7 @@ struct Options {
 
 fn parse(options: &str) -> Result<(Arc<dyn SegmentFormat>, WriteOptions)> {
     let options: Options = serde_json::from_str(options).map_err(|e| Error::InvalidInput(e.to_string()))?;
-    let format = REGISTRY.by_name(&options.format)?;
+    let format = Arc::clone(REGISTRY.by_name(&options.format)?);
     let write = WriteOptions {
         compression: options.compression,
         dictionary: options.dictionary,
@@ -124,7 +130,7 @@ pub unsafe extern "C" fn pns_writer_check(
         guard(error, || {
             let schema = take_schema(schema)?;
             let (format, write) = parse(&text(options))?;
-            let (sink, _bytes) = crate::storage::memory::MemorySink::new("options");
+            let (sink, _bytes) = crate::storage::sink::MemorySink::new("options");
             format.start_extent(Box::new(sink), schema, &write).map(drop)
         })
     }
@@ -160,13 +166,8 @@ pub unsafe extern "C" fn pns_writer_new(
             };
             let writer = format.start_extent(sink, Arc::clone(&schema), &write)?;
             let encoder = writer.encoder();
-            let writer = PnsWriter {
-                path,
-                schema,
-                encoder,
-                writer: Mutex::new(Some(writer)),
-                finished_bytes: Mutex::default(),
-            };
+            let writer =
+                PnsWriter { path, schema, encoder, writer: Mutex::new(Some(writer)), finished_bytes: Mutex::default() };
             *out = Box::into_raw(Box::new(writer));
             Ok(())
         })
@@ -194,7 +195,10 @@ pub unsafe extern "C" fn pns_writer_encode(
             let batch = RecordBatch::from(StructArray::from(data))
                 .with_schema(Arc::clone(&writer.schema))
                 .map_err(|e| Error::InvalidInput(format!("block of \"{}\": {e}", writer.path)))?;
-            let block = writer.encoder.encode(&batch)?;
+            let block = match &writer.encoder {
+                Some(encoder) => Block::Encoded(encoder.encode(&batch)?),
+                None => Block::Plain(batch),
+            };
             *out = Box::into_raw(Box::new(PnsBlock(block)));
             Ok(())
         })
@@ -222,7 +226,12 @@ pub unsafe extern "C" fn pns_writer_append(
     // SAFETY: by the header's contract; the block is owned from here on.
     unsafe {
         let block = Box::from_raw(block);
-        guard(error, || with_writer(&*writer, |writer| writer.append_encoded(block.0)))
+        guard(error, || {
+            with_writer(&*writer, |writer| match block.0 {
+                Block::Encoded(block) => writer.append_encoded(block),
+                Block::Plain(batch) => writer.append(&batch),
+            })
+        })
     }
 }
 

@@ -28,15 +28,8 @@ pub enum EvidenceKind {
 }
 
 impl EvidenceKind {
-    const ALL: [Self; 7] = [
-        Self::Partition,
-        Self::Time,
-        Self::MinMax,
-        Self::DynamicFilter,
-        Self::Bloom,
-        Self::PageIndex,
-        Self::Filter,
-    ];
+    const ALL: [Self; 7] =
+        [Self::Partition, Self::Time, Self::MinMax, Self::DynamicFilter, Self::Bloom, Self::PageIndex, Self::Filter];
 
     /// Name in `pensieve_last_scan()` and in `pensieve_disable_evidence`.
     pub fn name(self) -> &'static str {

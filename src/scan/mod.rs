@@ -12,7 +12,7 @@ use std::time::Instant;
 use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
 
-pub use counters::{Counters, Evidences, EvidenceKind};
+pub use counters::{Counters, EvidenceKind, Evidences};
 pub use history::{last_scans, last_scans_schema, remember};
 
 use crate::Result;

@@ -3,6 +3,7 @@
 //! A [`Source`] is one immutable file that has been opened: its identity is known, its bytes are fetched by range. The
 //! format rooms never see a path scheme, a client or a runtime.
 
+pub mod glob;
 pub mod host;
 pub mod local;
 pub mod memory;

@@ -85,16 +85,43 @@ struct HostFile {
 
 } // namespace
 
+bool NeedsObjectStore(const string &path, const ErrorData &error) {
+	static const char *SCHEMES[] = {"s3://",    "s3a://",  "gs://",    "gcs://",  "az://",
+	                                "azure://", "abfs://", "abfss://", "http://", "https://"};
+	if (error.Type() == ExceptionType::PERMISSION) {
+		return false;
+	}
+	auto missing = error.Type() == ExceptionType::MISSING_EXTENSION || error.Type() == ExceptionType::AUTOLOAD ||
+	               StringUtil::Contains(error.RawMessage(), "httpfs") ||
+	               StringUtil::Contains(error.RawMessage(), "azure");
+	for (auto scheme : SCHEMES) {
+		if (missing && StringUtil::StartsWith(path, scheme)) {
+			return true;
+		}
+	}
+	return false;
+}
+
 ReaderPtr OpenExtent(ClientContext &context, const OpenFileInfo &file, const string &format) {
 	auto &fs = FileSystem::GetFileSystem(context);
 	auto flags = FileFlags::FILE_FLAGS_READ | FileFlags::FILE_FLAGS_PARALLEL_ACCESS;
-	auto handle = fs.OpenFile(file, flags);
+	PnsReader *reader = nullptr;
+	char *error = nullptr;
+	unique_ptr<FileHandle> handle;
+	try {
+		handle = fs.OpenFile(file, flags);
+	} catch (std::exception &failure) {
+		if (!NeedsObjectStore(file.path, ErrorData(failure))) {
+			throw;
+		}
+		// no file system of DuckDB's serves this scheme: the core's own object store client does
+		Check(pns_reader_open(file.path.c_str(), format.c_str(), nullptr, &reader, &error), error);
+		return ReaderPtr(reader);
+	}
 	if (handle->GetType() == FileType::FILE_TYPE_DIR) {
 		throw IOException("Cannot read \"%s\": it is a directory; name the files in it, for example '%s/*.tlm'",
 		                  file.path, file.path);
 	}
-	PnsReader *reader = nullptr;
-	char *error = nullptr;
 	if (handle->file_system.GetName() == "LocalFileSystem" && handle->CanSeek()) {
 		auto path = handle->GetPath();
 		handle.reset();

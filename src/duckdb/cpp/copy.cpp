@@ -265,13 +265,17 @@ static unique_ptr<GlobalFunctionData> CopyInitGlobal(ClientContext &context, Fun
 		auto flags = FileFlags::FILE_FLAGS_WRITE | FileFlags::FILE_FLAGS_FILE_CREATE_NEW;
 		auto sink = new HostSink {fs, nullptr, path};
 		PnsHostSink host {sink, HostSink::Write, HostSink::Finish, HostSink::Abort, HostSink::Release};
+		auto own_client = false;
 		try {
 			sink->handle = fs.OpenFile(path, flags);
-		} catch (...) {
+		} catch (std::exception &failure) {
 			delete sink;
-			throw;
+			if (!NeedsObjectStore(path, ErrorData(failure))) {
+				throw;
+			}
+			own_client = true;
 		}
-		status = pns_writer_new(path.c_str(), bind_data.options.c_str(), &host,
+		status = pns_writer_new(path.c_str(), bind_data.options.c_str(), own_client ? nullptr : &host,
 		                        reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), &writer, &error);
 	} else {
 		// the core writes under a temporary name and renames; DuckDB's access settings hold for the final name

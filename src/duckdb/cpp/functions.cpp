@@ -173,6 +173,49 @@ FileGlobInput ExtentInterface::GetGlobInput() {
 }
 
 //===--------------------------------------------------------------------===//
+// Listing files
+//===--------------------------------------------------------------------===//
+
+shared_ptr<MultiFileList> ExtentFileReader::CreateFileList(ClientContext &context, const vector<string> &paths,
+                                                           const FileGlobInput &glob_input) {
+	try {
+		return MultiFileReader::CreateFileList(context, paths, glob_input);
+	} catch (std::exception &failure) {
+		ErrorData error(failure);
+		for (auto &path : paths) {
+			if (!NeedsObjectStore(path, error)) {
+				throw;
+			}
+		}
+	}
+	vector<OpenFileInfo> files;
+	for (auto &path : paths) {
+		char *listed = nullptr;
+		char *error = nullptr;
+		Check(pns_glob(path.c_str(), &listed, &error), error);
+		for (auto &file : StringUtil::Split(TakeString(listed), '\n')) {
+			files.emplace_back(file);
+		}
+	}
+	if (files.empty() && !glob_input.AllowsEmpty()) {
+		throw IOException("No files found that match the pattern \"%s\"", StringUtil::Join(paths, "\", \""));
+	}
+	return make_shared_ptr<SimpleMultiFileList>(std::move(files));
+}
+
+unique_ptr<MultiFileReader> ExtentFileReader::Copy() const {
+	auto result = make_uniq<ExtentFileReader>();
+	result->function_name = function_name;
+	return std::move(result);
+}
+
+unique_ptr<MultiFileReader> ExtentFileReader::Create(const BoundTableFunction &function) {
+	auto result = make_uniq<ExtentFileReader>();
+	result->function_name = function.GetName();
+	return std::move(result);
+}
+
+//===--------------------------------------------------------------------===//
 // Pushdown and EXPLAIN
 //===--------------------------------------------------------------------===//
 
@@ -302,6 +345,7 @@ TableFunctionSet GetReadFunction(const string &name, const string &format) {
 	function.bind = ReadBind;
 	function.function_info = make_shared_ptr<ReadFunctionInfo>(format);
 	function.init_global = ScanInitGlobal;
+	function.get_multi_file_reader = ExtentFileReader::Create;
 	function.get_partition_stats = ScanPartitionStats;
 	function.set_scan_order = ScanSetOrder;
 	function.filter_pushdown = true;

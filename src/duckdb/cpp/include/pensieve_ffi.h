@@ -56,8 +56,11 @@ void pns_string_free(char *text);
 // Frees an array that a function returned through `out`, of `count` u64 values.
 void pns_u64_free(uint64_t *values, uint64_t count);
 
+// URLs that match a pattern in an object store, one per line.
+int pns_glob(const char *pattern, char **out, char **error);
+
 // --- extents ---------------------------------------------------------------------------------------------------------
-// `host` null: `path` is a local file, read (and memory-mapped) directly. `format` empty: by the leading bytes.
+// `host` null: `path` is a local file, read (and memory-mapped) directly, or the URL of an object, read through the core. `format` empty: by the leading bytes.
 int pns_reader_open(const char *path, const char *format, const PnsHostFile *host, PnsReader **out, char **error);
 void pns_reader_free(PnsReader *reader);
 int pns_reader_schema(PnsReader *reader, struct ArrowSchema *out, char **error);

@@ -57,6 +57,9 @@ using PredicatePtr = std::unique_ptr<PnsPredicate, PredicateDeleter>;
 using WriterPtr = std::unique_ptr<PnsWriter, WriterDeleter>;
 using BlockPtr = std::unique_ptr<PnsBlock, BlockDeleter>;
 
+//! Whether a failure means that DuckDB has no file system for the path's scheme, so that the core's object store client serves it.
+bool NeedsObjectStore(const string &path, const ErrorData &error);
+
 //! Opens an extent through DuckDB's file system (access settings, secrets and registered file systems apply); a file on
 //! the local disk is then read by the core directly. An empty format is decided by the file's leading bytes.
 ReaderPtr OpenExtent(ClientContext &context, const OpenFileInfo &file, const string &format);

@@ -140,6 +140,15 @@ class ExtentReader : public BaseFileReader {
 	vector<idx_t> block_start;
 };
 
+//! Lists files with DuckDB's file systems, and object stores that none of them serves with the core's client.
+struct ExtentFileReader : public MultiFileReader {
+	using MultiFileReader::CreateFileList;
+	shared_ptr<MultiFileList> CreateFileList(ClientContext &context, const vector<string> &paths,
+	                                         const FileGlobInput &glob_input) override;
+	unique_ptr<MultiFileReader> Copy() const override;
+	static unique_ptr<MultiFileReader> Create(const BoundTableFunction &function);
+};
+
 struct ExtentInterface : public MultiFileReaderInterface {
 	explicit ExtentInterface(string format);
 
