@@ -8,7 +8,7 @@ use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArra
 use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, Field, Schema};
 
-use super::{fixture, open, write};
+use super::{fixture, one, open, write};
 use crate::Result;
 use crate::format::parquet::{ParquetFormat, ParquetReader};
 use crate::format::{BlockId, ExtentReader, RowRanges, SegmentFormat, WriteOptions};
@@ -92,7 +92,7 @@ fn a_lookup_by_position_reads_one_page_of_each_column() {
     assert_eq!(reader.pruned_blocks(&predicate).unwrap(), [BlockId(1)]);
     assert!(source.take().is_empty(), "row-group statistics need no read");
     let rows = reader.candidate_rows(BlockId(1), &predicate).unwrap();
-    assert_eq!(rows, RowRanges(vec![10_240..20_480]));
+    assert_eq!(rows, one(10_240..20_480));
     let index = source.take();
     assert!(index.len() <= 1, "{index:?}");
     let batch = reader.read_rows(BlockId(1), &[2, 0, 1, 0], &rows).unwrap();
@@ -156,7 +156,7 @@ fn wrong_arguments_are_errors() {
     let message = |result: Result<RecordBatch>| result.unwrap_err().to_string();
     assert!(message(reader.read_block(BlockId(9), &[0])).contains("3 row groups"));
     assert!(message(reader.read_block(BlockId(0), &[7])).contains("1 columns"));
-    assert!(message(reader.read_rows(BlockId(0), &[0], &RowRanges(vec![5..11]))).contains("beyond its 10 rows"));
+    assert!(message(reader.read_rows(BlockId(0), &[0], &one(5..11))).contains("beyond its 10 rows"));
     assert!(message(reader.read_rows(BlockId(0), &[0], &RowRanges(vec![5..6, 2..3]))).contains("out of order"));
     let missing = equals("nowhere", Scalar::Int(1));
     assert!(reader.pruned_blocks(&missing).unwrap().is_empty(), "a column that does not exist is NULL");

@@ -39,6 +39,11 @@ fn write(schema: &SchemaRef, blocks: &[RecordBatch], options: &WriteOptions) -> 
     (written.recv().unwrap(), result)
 }
 
+/// One range of rows.
+fn one(range: std::ops::Range<u64>) -> RowRanges {
+    RowRanges(std::iter::once(range).collect())
+}
+
 /// Every column of every block.
 fn read_all(reader: &dyn ExtentReader) -> Vec<RecordBatch> {
     let all: Vec<usize> = (0..reader.metadata().schema.fields().len()).collect();
