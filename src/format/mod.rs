@@ -113,7 +113,7 @@ pub struct RowRanges(pub Vec<std::ops::Range<u64>>);
 impl RowRanges {
     /// All `rows` rows of a block.
     pub fn all(rows: u64) -> Self {
-        if rows == 0 { Self(Vec::new()) } else { Self(vec![0..rows]) }
+        Self((rows > 0).then_some(0..rows).into_iter().collect())
     }
 
     /// How many rows are in the ranges.

@@ -107,8 +107,9 @@ impl FormatRegistry {
             source
         } else {
             let tail = size.saturating_sub(TAIL);
-            let ranges = if tail <= HEAD { vec![0..size] } else { vec![head.clone(), tail..size] };
-            Arc::new(PrefetchedSource::fetch(source, &ranges)?)
+            let (ends, whole) = ([head.clone(), tail..size], 0..size);
+            let ranges = if tail <= HEAD { std::slice::from_ref(&whole) } else { &ends[..] };
+            Arc::new(PrefetchedSource::fetch(source, ranges)?)
         };
         let bytes = source.read(head)?;
         match self.recognise(&bytes) {

@@ -14,6 +14,7 @@ use hashbrown::HashSet;
 use serde_json::{Map, Value, json};
 
 use super::block::{BlockStats, Bounds, text_at, used_values};
+use super::token_set::TokenSet;
 
 /// Distinct values kept per column.
 pub const DISTINCT_SET_CAP: usize = 1000;
@@ -69,18 +70,14 @@ impl<T: Hash + Eq + Clone> Distinct<T> {
     }
 }
 
-/// A set of tokens, lower-cased ASCII. `None` once it held more than [`TOKEN_SET_CAP`].
+/// A set of tokens. `None` once it held more than [`TOKEN_SET_CAP`].
 #[derive(Debug, Clone)]
-struct Tokens(Option<HashSet<Box<[u8]>>>);
+struct Tokens(Option<TokenSet>);
 
 impl Tokens {
-    fn add(&mut self, text: &str, scratch: &mut Vec<u8>) {
+    fn add(&mut self, text: &str) {
         let Some(set) = &mut self.0 else { return };
-        for_each_token(text, scratch, |token| {
-            if !set.contains(token) {
-                set.insert(token.into());
-            }
-        });
+        set.add(text);
         if set.len() > TOKEN_SET_CAP {
             self.0 = None;
         }
@@ -89,48 +86,13 @@ impl Tokens {
     fn merge(&mut self, block: Self) {
         match (&mut self.0, block.0) {
             (Some(mine), Some(theirs)) => {
-                mine.extend(theirs);
+                mine.merge(theirs);
                 if mine.len() > TOKEN_SET_CAP {
                     self.0 = None;
                 }
             }
             _ => self.0 = None,
         }
-    }
-}
-
-/// Lower-case of an ASCII letter or digit; 0 for a byte that ends a token.
-const TOKEN_BYTE: [u8; 256] = {
-    let mut table = [0u8; 256];
-    let mut byte = 0u8;
-    loop {
-        if byte.is_ascii_alphanumeric() {
-            table[byte as usize] = byte.to_ascii_lowercase();
-        }
-        if byte == u8::MAX {
-            break;
-        }
-        byte += 1;
-    }
-    table
-};
-
-/// The tokens of `text` (see [`super::tokens`]) one by one, without allocating.
-fn for_each_token(text: &str, scratch: &mut Vec<u8>, mut visit: impl FnMut(&[u8])) {
-    scratch.clear();
-    for byte in text.bytes() {
-        match TOKEN_BYTE[usize::from(byte)] {
-            0 => {
-                if scratch.len() >= 2 {
-                    visit(scratch);
-                }
-                scratch.clear();
-            }
-            lower => scratch.push(lower),
-        }
-    }
-    if scratch.len() >= 2 {
-        visit(scratch);
     }
 }
 
@@ -166,7 +128,9 @@ impl ColumnPartial {
     /// Summarises one column of one block.
     pub fn of(array: &ArrayRef, given_up: &Given) -> Self {
         Self(match array.data_type() {
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => text_partial(array, given_up),
+            DataType::Utf8 => text_partial(array.as_string::<i32>().iter(), given_up),
+            DataType::LargeUtf8 => text_partial(array.as_string::<i64>().iter(), given_up),
+            DataType::Utf8View => text_partial(array.as_string_view().iter(), given_up),
             DataType::Dictionary(_, values) if values.is_string() => dictionary_partial(array),
             DataType::Int32 => {
                 int_partial(array.as_primitive::<Int32Type>().iter().map(|v| v.map(i64::from)), given_up)
@@ -197,13 +161,11 @@ fn int_partial(values: impl Iterator<Item = Option<i64>>, given_up: &Given) -> P
 }
 
 /// One pass for both sets. A value that is in the distinct set has had its tokens taken, so repeats cost one look-up.
-fn text_partial(array: &ArrayRef, given_up: &Given) -> Partial {
+fn text_partial<'a>(values: impl Iterator<Item = Option<&'a str>>, given_up: &Given) -> Partial {
     let mut set = (!given_up.distinct.load(Ordering::Relaxed)).then(HashSet::<&str>::new);
-    let mut tokens = Tokens((!given_up.tokens.load(Ordering::Relaxed)).then(HashSet::new));
-    let mut scratch = Vec::new();
+    let mut tokens = Tokens((!given_up.tokens.load(Ordering::Relaxed)).then(TokenSet::default));
     let mut last: Option<(&str, bool)> = None;
-    for row in 0..array.len() {
-        let Some(value) = text_at(array, row) else { continue };
+    for value in values.flatten() {
         let repeat = last.is_some_and(|(previous, _)| previous == value);
         let mut first = false;
         if let Some(distinct) = &mut set {
@@ -216,7 +178,7 @@ fn text_partial(array: &ArrayRef, given_up: &Given) -> Partial {
         let seen = repeat || (set.is_some() && !first);
         last = Some((value, first));
         if !seen {
-            tokens.add(value, &mut scratch);
+            tokens.add(value);
         }
         if set.is_none() && tokens.0.is_none() {
             break;
@@ -238,14 +200,13 @@ fn dictionary_partial(array: &ArrayRef) -> Partial {
     let values = dictionary.values();
     let used = used_values(array);
     let mut set: HashSet<Box<str>> = HashSet::new();
-    let mut tokens = Tokens(Some(HashSet::new()));
-    let mut scratch = Vec::new();
+    let mut tokens = Tokens(Some(TokenSet::default()));
     for (index, used) in used.iter().enumerate() {
         if *used && let Some(value) = text_at(values, index) {
             if set.len() <= DISTINCT_SET_CAP {
                 set.insert(value.into());
             }
-            tokens.add(value, &mut scratch);
+            tokens.add(value);
         }
     }
     let any = !set.is_empty();
@@ -425,7 +386,7 @@ impl ExtentStats {
                 Partial::Text { distinct, tokens } => {
                     // PostgreSQL's jsonb has no NUL character: a set with one could not be stored.
                     let distinct = distinct.values.filter(|set| !set.iter().any(|v| v.contains('\0')));
-                    json!({ "distinct": distinct.map(sorted), "tokens": tokens.0.map(token_list) })
+                    json!({ "distinct": distinct.map(sorted), "tokens": tokens.0.map(TokenSet::into_sorted) })
                 }
                 Partial::Int(distinct) => json!({ "distinct": distinct.values.map(sorted), "tokens": null }),
                 Partial::Vectors { unit: None, .. } => continue,
@@ -449,10 +410,6 @@ fn sorted<T: Ord>(set: HashSet<T>) -> Vec<T> {
     let mut list: Vec<T> = set.into_iter().collect();
     list.sort_unstable();
     list
-}
-
-fn token_list(set: HashSet<Box<[u8]>>) -> Vec<String> {
-    sorted(set).into_iter().map(|token| String::from_utf8_lossy(&token).into_owned()).collect()
 }
 
 /// Centroid and radius of unit vectors (§4.4). A component that is not a number becomes null, which readers take as "unknown".

@@ -3,4 +3,5 @@
 pub mod block;
 pub mod extent;
 pub mod json;
+pub mod token_set;
 pub mod tokens;

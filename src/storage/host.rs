@@ -151,7 +151,7 @@ mod tests {
             "v1".into()
         }
         fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-            let start = offset as usize;
+            let start = usize::try_from(offset).unwrap();
             out.copy_from_slice(&self.0[start..start + out.len()]);
             Ok(())
         }

@@ -100,6 +100,11 @@ pub(super) fn distribute(
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::single_range_in_vec_init,
+    reason = "numbers of tests are small, and a list of one range is meant"
+)]
 mod tests {
     use super::*;
 
@@ -107,7 +112,8 @@ mod tests {
 
     #[test]
     fn close_ranges_become_one_request() {
-        let table: &[(&[Range<u64>], &[Range<u64>])] = &[
+        type Ranges = &'static [Range<u64>];
+        let table: &[(Ranges, Ranges)] = &[
             (&[], &[]),
             (&[5..5], &[]),
             (&[0..10, 20..30], &[0..30]),

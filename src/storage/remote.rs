@@ -361,7 +361,7 @@ mod tests {
         let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
         for size in [0usize, 10, PART, 3 * PART + 17] {
             let mut sink = Box::new(RemoteSink::create_in(Arc::clone(&store), Path::from("o"), "memory:///o"));
-            let data: Vec<u8> = (0..size).map(|i| (i % 251) as u8).collect();
+            let data: Vec<u8> = (0..size).map(|i| u8::try_from(i % 251).unwrap()).collect();
             for piece in data.chunks(1_000_003) {
                 sink.write(piece).unwrap();
             }

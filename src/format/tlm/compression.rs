@@ -165,7 +165,7 @@ mod tests {
         let mixed: Vec<u8> = (0..300_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         for codec in [Codec::Lz4, Codec::Zstd] {
             for data in [&b"x"[..], &zeros, &mixed] {
-                let length = data.len() as i64;
+                let length = i64::try_from(data.len()).unwrap();
                 assert_eq!(decompress(codec, &compress(codec, data, length)).unwrap().as_slice(), data);
                 for lie in [1, length - 1, length + 1, length * 2, i64::MAX, -2, i64::MIN, 1 << 40] {
                     if lie != length && lie > 0 || lie < -1 {

@@ -9,8 +9,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayData, ArrayDataBuilder, ArrayRef, DictionaryArray, PrimitiveArray, UnionArray, make_array,
-    new_empty_array,
+    Array, ArrayData, ArrayDataBuilder, ArrayRef, BufferSpec, DictionaryArray, PrimitiveArray, UnionArray, layout,
+    make_array, new_empty_array,
 };
 use arrow::buffer::{Buffer, ScalarBuffer};
 use arrow::datatypes::{
@@ -180,7 +180,9 @@ impl Decoder<'_> {
                 if !matches!(data_type, DataType::Null | DataType::RunEndEncoded(..)) {
                     let mut buffers = buffers.into_iter();
                     let validity = buffers.next();
-                    builder = with_validity(builder, node, validity).buffers(buffers.collect());
+                    let specs = layout(data_type).buffers;
+                    let values = buffers.enumerate().map(|(i, buffer)| whole_values(buffer, specs.get(i))).collect();
+                    builder = with_validity(builder, node, validity).buffers(values);
                 }
                 build(builder)
             }
@@ -212,7 +214,14 @@ impl Decoder<'_> {
         // A dictionary may be left out when every value is NULL.
         let values = self.dictionaries.get(&id).cloned().unwrap_or_else(|| new_empty_array(values_type));
         let keys = with_validity(ArrayData::builder(key.clone()).len(node.len), node, buffers.first().cloned())
-            .buffers(buffers.get(1..).unwrap_or_default().to_vec());
+            .buffers(
+                buffers
+                    .iter()
+                    .skip(1)
+                    .zip(&layout(key).buffers)
+                    .map(|(buffer, spec)| whole_values(buffer.clone(), Some(spec)))
+                    .collect(),
+            );
         let keys = build(keys)?;
         match key {
             DataType::Int8 => dictionary_array::<Int8Type>(&keys, values),
@@ -233,6 +242,17 @@ fn dictionary_array<K: ArrowDictionaryKeyType>(keys: &ArrayRef, values: ArrayRef
     let keys: &PrimitiveArray<K> =
         keys.as_any().downcast_ref().ok_or("dictionary keys of another type than the schema says")?;
     Ok(Arc::new(DictionaryArray::<K>::try_new(keys.clone(), values).map_err(|e| e.to_string())?))
+}
+
+/// Cuts a buffer to a whole number of values: Arrow's validation views it as a slice of them, and panics over a rest.
+fn whole_values(buffer: Buffer, spec: Option<&BufferSpec>) -> Buffer {
+    match spec {
+        Some(BufferSpec::FixedWidth { byte_width, .. }) if *byte_width > 0 => {
+            let rest = buffer.len() % byte_width;
+            if rest == 0 { buffer } else { buffer.slice_with_length(0, buffer.len() - rest) }
+        }
+        _ => buffer,
+    }
 }
 
 fn with_validity(builder: ArrayDataBuilder, node: Node, validity: Option<Buffer>) -> ArrayDataBuilder {

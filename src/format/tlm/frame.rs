@@ -235,7 +235,8 @@ mod tests {
 
     #[test]
     fn magics_are_told_apart() {
-        let cases: &[(&[u8], Option<(&str, u8)>)] = &[
+        type Case = (&'static [u8], Option<(&'static str, u8)>);
+        let cases: &[Case] = &[
             (b"PENSIEVE\x02ARROW1", Some(("PENSIEVE", 2))),
             (b"PENSIEVE\x01", Some(("PENSIEVE", 1))),
             (b"PNSV\x02ARROW1", Some(("PNSV", 2))),

@@ -13,6 +13,12 @@ mod reader;
 mod writer;
 
 #[cfg(test)]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::single_range_in_vec_init,
+    reason = "numbers of tests are small, and a list of one range is meant"
+)]
 mod tests;
 
 use std::sync::Arc;
