@@ -108,7 +108,6 @@ impl Outcomes {
 
     /// Kleene's NOT: swaps TRUE and FALSE, keeps NULL.
     #[must_use]
-    #[expect(clippy::should_implement_trait, reason = "stands beside `and` and `or`, for which Rust has no operators")]
     pub const fn not(self) -> Self {
         Self(bits(self.may_be_false(), self.may_be_true(), self.may_be_null()))
     }

@@ -174,7 +174,11 @@ fn any_scalar(random: &mut Random, data: &Data, column: &str) -> Scalar {
         && let Some(array) = data.batch.column_by_name(name)
         && let Some(value) = Scalar::from_array(array.as_ref(), random.below(data.rows))
     {
-        return value;
+        return match value {
+            // The other zero: equal, with other bits.
+            Scalar::Float(zero) if zero == 0.0 && random.one_in(2) => Scalar::Float(-zero),
+            value => value,
+        };
     }
     let value = random.pick(&data::pool(ty)).clone();
     let json = serde_json::json!({

@@ -379,6 +379,8 @@ fn constant(random: &mut Random, data: &Data, operand: Operand) -> Val {
                     _ => Val::Int(v),
                 },
                 Val::Dec(v, scale) => Val::Dec(v + by, scale),
+                // The other zero: equal, with other bits.
+                Val::Float(v) if v == 0.0 && by != 0 => Val::Float(-v),
                 Val::Ticks(v) => Val::Ticks(v.saturating_add(i64::try_from(by).unwrap())),
                 other => other,
             };
