@@ -204,8 +204,14 @@ pub unsafe extern "C" fn pns_writer_new(
             };
             let writer = format.start_extent(sink, Arc::clone(&schema), &write)?;
             let encoder = writer.encoder();
-            let writer =
-                PnsWriter { path, received, schema, encoder, writer: Mutex::new(Some(writer)), finished_bytes: Mutex::default() };
+            let writer = PnsWriter {
+                path,
+                received,
+                schema,
+                encoder,
+                writer: Mutex::new(Some(writer)),
+                finished_bytes: Mutex::default(),
+            };
             *out = Box::into_raw(Box::new(writer));
             Ok(())
         })

@@ -4,8 +4,10 @@
 use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, Field, Schema};
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::basic::{ConvertedType, LogicalType};
 use parquet::file::metadata::{
     ParquetMetaData, ParquetMetaDataBuilder, ParquetMetaDataOptions, ParquetMetaDataReader, ParquetStatisticsPolicy,
 };
@@ -146,6 +148,46 @@ fn to_usize(path: &str, value: u64) -> Result<usize> {
     usize::try_from(value).map_err(|_| Error::corrupt(path, "footer", format!("{value} exceeds the address space")))
 }
 
+/// Arrow reads a Parquet INTERVAL as days and milliseconds and loses its months: better no value than a wrong one.
+fn refuse_intervals(path: &str, metadata: &ParquetMetaData) -> Result<()> {
+    let leaves = metadata.file_metadata().schema_descr().columns();
+    match leaves.iter().find(|leaf| leaf.converted_type() == ConvertedType::INTERVAL) {
+        None => Ok(()),
+        Some(leaf) => Err(Error::unsupported(
+            path,
+            format!(
+                "column \"{}\" is a Parquet INTERVAL, which is not read here; use read_parquet for this file",
+                leaf.path()
+            ),
+        )),
+    }
+}
+
+/// The schema with the root columns that Parquet calls UUID marked as Arrow's UUID extension type.
+fn with_uuids(schema: &SchemaRef, metadata: &ParquetMetaData) -> SchemaRef {
+    let descriptor = metadata.file_metadata().schema_descr();
+    let is_uuid = |name: &str| {
+        descriptor.columns().iter().any(|leaf| {
+            leaf.path().parts().len() == 1 && leaf.name() == name && leaf.logical_type_ref() == Some(&LogicalType::Uuid)
+        })
+    };
+    let fields: Vec<Field> = schema
+        .fields()
+        .iter()
+        .map(|field| {
+            if field.data_type() != &DataType::FixedSizeBinary(16)
+                || !field.metadata().is_empty()
+                || !is_uuid(field.name())
+            {
+                return field.as_ref().clone();
+            }
+            let name = ("ARROW:extension:name".to_owned(), "arrow.uuid".to_owned());
+            field.as_ref().clone().with_metadata(std::collections::HashMap::from([name]))
+        })
+        .collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
 fn decode(path: &str, bytes: &Bytes) -> Result<Footer> {
     let place = || "footer".to_owned();
     let options = ParquetMetaDataOptions::new()
@@ -187,7 +229,8 @@ fn decode(path: &str, bytes: &Bytes) -> Result<Footer> {
                 },
             )
         })?;
-    let schema = Arc::clone(arrow.schema());
+    refuse_intervals(path, &metadata)?;
+    let schema = with_uuids(arrow.schema(), &metadata);
     let columns = Columns::new(metadata.file_metadata(), &schema);
     let weight = weight(&metadata, bytes.len());
     Ok(Footer { metadata, arrow, schema, block_rows, columns, page_index, block_stats: OnceLock::new(), weight })
