@@ -29,8 +29,10 @@ SHOWN_DIFFERENCES = 8
 class Layout:
     """One way to store the table. `write` fills a directory; `source` is what replaces the table's name in a query."""
 
-    def __init__(self, name, source, options=None, files=None):
+    def __init__(self, name, source, options=None, files=None, format="tlm"):
         self.name = name
+        self.format = format
+        self.suffix = "tlm" if format == "tlm" else "parquet"
         self.source_template = source
         self.options = options or {}
         self.files = files
@@ -45,15 +47,15 @@ class Layout:
         connection.execute("RESET preserve_insertion_order")
 
     def copy(self, connection, directory):
-        options = ", ".join(["FORMAT tlm"] + [f"{key} {value}" for key, value in self.options.items()])
+        options = ", ".join([f"FORMAT {self.format}"] + [f"{key} {value}" for key, value in self.options.items()])
         if self.files is None:
-            connection.execute(f"COPY (FROM plain ORDER BY id) TO {quoted(directory / 'all.tlm')} ({options})")
+            connection.execute(f"COPY (FROM plain ORDER BY id) TO {quoted(directory / f'all.{self.suffix}')} ({options})")
             return
         # Uneven files, one of them empty, in the order of their names.
         bounds = [0, 1, 1] + [data.ROWS * 3 * i // self.files for i in range(1, self.files + 1)]
         for number, (start, end) in enumerate(zip(bounds, bounds[1:])):
             rows = f"FROM plain WHERE id >= {start} AND id < {end} ORDER BY id"
-            connection.execute(f"COPY ({rows}) TO {quoted(directory / f'{number:03}.tlm')} ({options})")
+            connection.execute(f"COPY ({rows}) TO {quoted(directory / f'{number:03}.{self.suffix}')} ({options})")
 
     def source(self, directory):
         return self.source_template.format(directory=directory)
@@ -67,6 +69,11 @@ LAYOUTS = [
     Layout("blocks of 777, uncompressed, by name", "'{directory}/all.tlm'", {"ROWS_PER_BLOCK": 777, "COMPRESSION": "none"}),
     Layout("files by glob", "read_tlm('{directory}/*.tlm')", {"ROWS_PER_BLOCK": 600}, files=5),
     Layout("files by glob, union by name", "read_tlm('{directory}/*.tlm', union_by_name := true)", {"ROWS_PER_BLOCK": 1024}, files=3),
+    Layout("Parquet, one block", "read_extent('{directory}/all.parquet')", format="pensieve_parquet"),
+    Layout("Parquet, blocks of 700, filters on strings", "read_extent('{directory}/all.parquet')",
+           {"ROWS_PER_BLOCK": 700, "BLOOM_COLUMNS": "['s', 'm', 'i', 'big', 'id']"}, format="pensieve_parquet"),
+    Layout("Parquet files by glob", "read_extent('{directory}/*.parquet')", {"ROWS_PER_BLOCK": 2048}, 4, "pensieve_parquet"),
+    Layout("Parquet of DuckDB", "read_extent('{directory}/all.parquet')", {"ROW_GROUP_SIZE": 2048}, format="parquet"),
 ]  # fmt: skip
 
 

@@ -151,13 +151,13 @@ class Queries:
     def exists(self):
         negated = self.rng.choice(["", "NOT "])
         return [
-            f"SELECT count(*), min(a.id), max(a.id) FROM @T@ a WHERE {self.where('a.', 1)} AND {negated}EXISTS "
-            f"(SELECT 1 FROM @T@ z WHERE z.id = a.id + {self.rng.choice([0, 3, 300])} AND {self.where('z.', 1)})"
+            f"SELECT count(*), min(a.id), max(a.id) FROM @T@ a WHERE ({self.where('a.', 1)}) AND {negated}EXISTS "
+            f"(SELECT 1 FROM @T@ z WHERE z.id = a.id + {self.rng.choice([0, 3, 300])} AND ({self.where('z.', 1)}))"
         ], False
 
     def correlated(self):
         return [
-            f"SELECT dim.k, dim.name, (SELECT count(*) FROM @T@ a WHERE a.k = dim.k AND {self.where('a.', 1)}) AS n FROM dim"
+            f"SELECT dim.k, dim.name, (SELECT count(*) FROM @T@ a WHERE a.k = dim.k AND ({self.where('a.', 1)})) AS n FROM dim"
         ], False
 
     def set_operation(self):
