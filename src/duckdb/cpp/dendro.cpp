@@ -82,9 +82,10 @@ string DendroRequest::StreamOptions(const string &stream) {
 
 string DendroPath(ClientContext &context, const string &path) {
 	if (FileSystem::IsRemoteFile(path) || StringUtil::Contains(path, "://")) {
-		throw NotImplementedException("\"%s\": a dendro archive is a SQLite database, which is read from the local file "
-		                              "system; copy it here first",
-		                              path);
+		throw NotImplementedException(
+		    "\"%s\": a dendro archive is a SQLite database, which is read from the local file "
+		    "system; copy it here first",
+		    path);
 	}
 	auto &fs = FileSystem::GetFileSystem(context);
 	static_cast<OpenerFileSystem &>(fs).VerifyCanAccessFile(path);
@@ -436,8 +437,9 @@ static void DendroMetrics(TableFunctionGetMetricsInput &input) {
 }
 
 TableFunction GetDendroScanFunction() {
-	TableFunction function(Identifier("read_dendro"), FunctionSignature().AddPositionalOnly("path", LogicalType::VARCHAR),
-	                       DendroScan, DendroBind, DendroInitGlobal, DendroInitLocal);
+	TableFunction function(Identifier("read_dendro"),
+	                       FunctionSignature().AddPositionalOnly("path", LogicalType::VARCHAR), DendroScan, DendroBind,
+	                       DendroInitGlobal, DendroInitLocal);
 	function.GetSignature().WithTypedKwargs("options", [](TypedKwargs &options) {
 		options.Add("source", LogicalType::ANY)
 		    .Add("stream", LogicalType::VARCHAR)
@@ -575,13 +577,14 @@ vector<string> GetDendroStreams(ClientContext &context, const string &path) {
 	Check(pns_dendro_listing_schema("dendro_streams", reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), &error),
 	      error);
 	auto columns = ReadArrowSchema(context, schema, "dendro_streams");
-	auto column = NumericCast<idx_t>(std::find(columns.names.begin(), columns.names.end(), "stream") -
-	                                 columns.names.begin());
+	auto column =
+	    NumericCast<idx_t>(std::find(columns.names.begin(), columns.names.end(), "stream") - columns.names.begin());
 	vector<string> result;
 	while (true) {
 		auto array = make_shared_ptr<ArrowArrayWrapper>();
 		int more = 0;
-		Check(pns_dendro_listing_next(raw, reinterpret_cast<::ArrowArray *>(&array->arrow_array), &more, &error), error);
+		Check(pns_dendro_listing_next(raw, reinterpret_cast<::ArrowArray *>(&array->arrow_array), &more, &error),
+		      error);
 		if (more == 0) {
 			return result;
 		}
@@ -630,10 +633,11 @@ void RegisterDendro(ExtensionLoader &loader) {
 	}
 	auto &config = DBConfig::GetConfig(loader.GetDatabaseInstance());
 	config.replacement_scans.emplace_back(ReplaceDendroPath);
-	config.AddExtensionOption("pensieve_strict",
-	                          "Whether data that cannot be read (rows of a dendro archive that are not sealed) is an error "
-	                          "instead of a note in pensieve_last_scan()",
-	                          LogicalType::BOOLEAN, Value::BOOLEAN(false));
+	config.AddExtensionOption(
+	    "pensieve_strict",
+	    "Whether data that cannot be read (rows of a dendro archive that are not sealed) is an error "
+	    "instead of a note in pensieve_last_scan()",
+	    LogicalType::BOOLEAN, Value::BOOLEAN(false));
 	RegisterDendroCopy(loader);
 }
 

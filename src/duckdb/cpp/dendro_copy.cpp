@@ -60,8 +60,9 @@ void Flush(DendroCopyState &state) {
 	Check(pns_dendro_writer_append(state.writer.get(), reinterpret_cast<::ArrowArray *>(&array), &error), error);
 }
 
-const char *const OPTIONS = "STREAM '…' and TS_COLUMN '…' (required), LABELS {'key': 'value'}, METADATA {'key': 'value'}, "
-                            "SEGMENT_ROWS n, SEGMENT_BYTES n";
+const char *const OPTIONS =
+    "STREAM '…' and TS_COLUMN '…' (required), LABELS {'key': 'value'}, METADATA {'key': 'value'}, "
+    "SEGMENT_ROWS n, SEGMENT_BYTES n";
 
 } // namespace
 
@@ -156,9 +157,8 @@ static unique_ptr<GlobalFunctionData> DendroCopyInit(ClientContext &context, Fun
 	auto target = DendroPath(context, bind_data.target);
 	PnsDendroWriter *writer = nullptr;
 	char *error = nullptr;
-	auto status =
-	    pns_dendro_writer_new(local.c_str(), target.c_str(), bind_data.options.c_str(),
-	                          reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), &writer, &error);
+	auto status = pns_dendro_writer_new(local.c_str(), target.c_str(), bind_data.options.c_str(),
+	                                    reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), &writer, &error);
 	schema.arrow_schema.release = nullptr;
 	Check(status, error);
 	result->writer.reset(writer);
@@ -175,8 +175,9 @@ static void DendroCopySink(ExecutionContext &context, FunctionData &bind_data_p,
 	auto &state = gstate.Cast<DendroCopyState>();
 	lock_guard<mutex> guard(state.lock);
 	if (!state.rows) {
-		state.rows = make_uniq<ArrowAppender>(bind_data.types, ROWS_PER_BATCH, ArrowOptions(context.client),
-		                                      ArrowTypeExtensionData::GetExtensionTypes(context.client, bind_data.types));
+		state.rows =
+		    make_uniq<ArrowAppender>(bind_data.types, ROWS_PER_BATCH, ArrowOptions(context.client),
+			                         ArrowTypeExtensionData::GetExtensionTypes(context.client, bind_data.types));
 	}
 	state.rows->Append(input, 0, input.size(), input.size());
 	state.written += input.size();

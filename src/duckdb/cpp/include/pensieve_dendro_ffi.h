@@ -42,8 +42,9 @@ int pns_dendro_listing_next(PnsDendroListing *listing, struct ArrowArray *out, i
 void pns_dendro_listing_free(PnsDendroListing *listing);
 
 // --- writing ---------------------------------------------------------------------------------------------------------
-// `options` is a JSON object: {"stream":…,"ts_column":…,"labels":{…},"metadata":{…},"segment_rows":n,"segment_bytes":n}.
-// The archive is written to `path`; `target` is where it will be in the end. The schema is consumed.
+// `options` is a JSON object:
+// {"stream":…,"ts_column":…,"labels":{…},"metadata":{…},"segment_rows":n,"segment_bytes":n}. The archive is written to
+// `path`; `target` is where it will be in the end. The schema is consumed.
 int pns_dendro_writer_new(const char *path, const char *target, const char *options, struct ArrowSchema *schema,
                           PnsDendroWriter **out, char **error);
 // Appends rows (the struct array is consumed) in order, one caller at a time.
