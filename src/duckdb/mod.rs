@@ -2,6 +2,9 @@
 //!
 //! Nothing here panics across the boundary: every entry point runs under [`ffi::guard`].
 
+mod dendro;
+mod dendro_listing;
+mod dendro_writer;
 mod describe;
 mod ffi;
 mod reader;

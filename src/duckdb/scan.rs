@@ -13,10 +13,10 @@ use crate::scan::{self, Decision, EvidenceKind, Scan};
 use crate::{Error, Result};
 
 /// A lowered predicate.
-pub struct PnsPredicate(BlockPredicate);
+pub struct PnsPredicate(pub(super) BlockPredicate);
 
 /// One scan.
-pub struct PnsScan(Arc<Scan>);
+pub struct PnsScan(pub(super) Arc<Scan>);
 
 /// See the header.
 ///

@@ -146,7 +146,7 @@ fn parse(options: &str) -> Result<(Arc<dyn SegmentFormat>, WriteOptions)> {
 ///
 /// # Safety
 /// `schema` is a valid, unreleased schema that the caller gives up.
-unsafe fn take_schema(schema: *mut FFI_ArrowSchema) -> Result<SchemaRef> {
+pub(super) unsafe fn take_schema(schema: *mut FFI_ArrowSchema) -> Result<SchemaRef> {
     // SAFETY: by the contract of this function; the copy now owns the release callback.
     let owned = unsafe { FFI_ArrowSchema::from_raw(schema) };
     Schema::try_from(&owned).map(Arc::new).map_err(|e| Error::InvalidInput(e.to_string()))

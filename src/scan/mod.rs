@@ -148,7 +148,7 @@ impl Scan {
     ) -> Result<RecordBatch> {
         let started = Instant::now();
         self.counters.watch(reader);
-        let batch = dictionary::encode_batch(engine::convert(reader.read_rows(block, projection, rows)?)?);
+        let batch = dictionary::encode_batch(engine::convert(reader.read_rows_dict(block, projection, rows)?)?);
         self.counters.add_read_time(started);
         Ok(batch)
     }

@@ -8,4 +8,5 @@ extern "C" void pensieve_shim_load(duckdb::ExtensionLoader &loader) {
 	pensieve::RegisterScan(loader);
 	pensieve::RegisterTables(loader);
 	pensieve::RegisterCopy(loader);
+	pensieve::RegisterDendro(loader);
 }

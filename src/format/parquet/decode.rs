@@ -46,6 +46,7 @@ pub(super) fn read(
         Some(rows) => checked_rows(path, block, rows, total)?,
         None => total,
     };
+    footer.check_readable(path, projection)?;
     let schema = projected(path, arrow.schema(), projection)?;
     let count = usize::try_from(count)
         .map_err(|_| Error::corrupt(path, place(), format!("{count} rows exceed the address space")))?;

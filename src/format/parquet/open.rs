@@ -33,6 +33,8 @@ pub(super) struct Footer {
     pub(super) metadata: Arc<ParquetMetaData>,
     /// The footer with the Arrow schema and the levels of its columns, as the decoder wants it.
     pub(super) arrow: ArrowReaderMetadata,
+    /// Root columns that cannot be read.
+    intervals: Vec<usize>,
     /// Arrow schema of the file.
     pub(super) schema: SchemaRef,
     /// Rows of each row group.
@@ -148,18 +150,30 @@ fn to_usize(path: &str, value: u64) -> Result<usize> {
     usize::try_from(value).map_err(|_| Error::corrupt(path, "footer", format!("{value} exceeds the address space")))
 }
 
-/// Arrow reads a Parquet INTERVAL as days and milliseconds and loses its months: better no value than a wrong one.
-fn refuse_intervals(path: &str, metadata: &ParquetMetaData) -> Result<()> {
-    let leaves = metadata.file_metadata().schema_descr().columns();
-    match leaves.iter().find(|leaf| leaf.converted_type() == ConvertedType::INTERVAL) {
-        None => Ok(()),
-        Some(leaf) => Err(Error::unsupported(
-            path,
-            format!(
-                "column \"{}\" is a Parquet INTERVAL, which is not read here; use read_parquet for this file",
-                leaf.path()
-            ),
-        )),
+/// Roots with a Parquet INTERVAL in them. Arrow reads one as days and milliseconds and loses its months: better no value than a
+/// wrong one, so these columns are refused when they are read.
+fn intervals(metadata: &ParquetMetaData) -> Vec<usize> {
+    let descriptor = metadata.file_metadata().schema_descr();
+    let leaves = descriptor.columns().iter().enumerate();
+    leaves
+        .filter(|(_, leaf)| leaf.converted_type() == ConvertedType::INTERVAL)
+        .map(|(index, _)| descriptor.get_column_root_idx(index))
+        .collect()
+}
+
+impl Footer {
+    /// Refuses a projection with a column that cannot be read.
+    pub(super) fn check_readable(&self, path: &str, projection: &[usize]) -> Result<()> {
+        match projection.iter().find(|column| self.intervals.contains(column)) {
+            None => Ok(()),
+            Some(column) => Err(Error::unsupported(
+                path,
+                format!(
+                    "column \"{}\" is a Parquet INTERVAL, which is not read here; select the other columns, or use read_parquet",
+                    self.schema.field(*column).name()
+                ),
+            )),
+        }
     }
 }
 
@@ -229,9 +243,19 @@ fn decode(path: &str, bytes: &Bytes) -> Result<Footer> {
                 },
             )
         })?;
-    refuse_intervals(path, &metadata)?;
+    let intervals = intervals(&metadata);
     let schema = with_uuids(arrow.schema(), &metadata);
     let columns = Columns::new(metadata.file_metadata(), &schema);
     let weight = weight(&metadata, bytes.len());
-    Ok(Footer { metadata, arrow, schema, block_rows, columns, page_index, block_stats: OnceLock::new(), weight })
+    Ok(Footer {
+        metadata,
+        arrow,
+        intervals,
+        schema,
+        block_rows,
+        columns,
+        page_index,
+        block_stats: OnceLock::new(),
+        weight,
+    })
 }

@@ -78,6 +78,8 @@ bool HasDynamicPart(const Expression &expression);
 void RegisterScan(ExtensionLoader &loader);
 void RegisterCopy(ExtensionLoader &loader);
 void RegisterTables(ExtensionLoader &loader);
+void RegisterDendro(ExtensionLoader &loader);
+void RegisterDendroCopy(ExtensionLoader &loader);
 void RegisterSettings(ExtensionLoader &loader);
 
 //! The functions that read TLM extents, any extent, and Parquet extents.

@@ -1,0 +1,267 @@
+// COPY … TO 'x.dendro' (FORMAT dendro, …): rows become a sealed, complete archive of one stream.
+#include "dendro.hpp"
+
+#include "duckdb/common/arrow/arrow_appender.hpp"
+#include "duckdb/common/arrow/arrow_converter.hpp"
+#include "duckdb/common/arrow/arrow_type_extension.hpp"
+#include "duckdb/common/type_visitor.hpp"
+#include "duckdb/function/copy_function.hpp"
+#include "duckdb/planner/expression/bound_cast_expression.hpp"
+
+namespace pensieve {
+
+namespace {
+
+//! Rows handed over at once.
+constexpr idx_t ROWS_PER_BATCH = 8 * STANDARD_VECTOR_SIZE;
+
+struct DendroWriterDeleter {
+	void operator()(PnsDendroWriter *writer) const {
+		pns_dendro_writer_free(writer);
+	}
+};
+
+struct DendroCopyBindData : public TableFunctionData {
+	vector<LogicalType> types;
+	vector<string> names;
+	string target;
+	//! JSON for pns_dendro_writer_new.
+	string options;
+
+	unique_ptr<FunctionData> Copy() const override {
+		auto result = make_uniq<DendroCopyBindData>();
+		result->types = types;
+		result->names = names;
+		result->target = target;
+		result->options = options;
+		return std::move(result);
+	}
+};
+
+struct DendroCopyState : public GlobalFunctionData {
+	std::unique_ptr<PnsDendroWriter, DendroWriterDeleter> writer;
+	mutex lock;
+	unique_ptr<ArrowAppender> rows;
+	idx_t written = 0;
+	string result;
+};
+
+ClientProperties ArrowOptions(ClientContext &context) {
+	return ClientProperties("UTC", ArrowOffsetSize::REGULAR, false, false, true, ArrowFormatVersion::V1_0, &context);
+}
+
+void Flush(DendroCopyState &state) {
+	if (!state.rows || state.rows->RowCount() == 0) {
+		return;
+	}
+	auto array = state.rows->Finalize();
+	state.rows.reset();
+	char *error = nullptr;
+	Check(pns_dendro_writer_append(state.writer.get(), reinterpret_cast<::ArrowArray *>(&array), &error), error);
+}
+
+const char *const OPTIONS =
+    "STREAM '…' and TS_COLUMN '…' (required), LABELS {'key': 'value'}, METADATA {'key': 'value'}, "
+    "SEGMENT_ROWS n, SEGMENT_BYTES n";
+
+} // namespace
+
+static string DendroLabels(const string &name, const vector<Value> &values) {
+	vector<string> parts;
+	for (auto &value : values) {
+		if (value.type().id() == LogicalTypeId::STRUCT && !value.IsNull()) {
+			auto &children = StructValue::GetChildren(value);
+			for (idx_t i = 0; i < children.size(); i++) {
+				parts.push_back(JsonString(StructType::GetChildName(value.type(), i).GetIdentifierName()) + ":" +
+				                JsonString(children[i].ToString()));
+			}
+		} else if (value.type().id() == LogicalTypeId::MAP && !value.IsNull()) {
+			for (auto &entry : MapValue::GetChildren(value)) {
+				auto &pair = StructValue::GetChildren(entry);
+				parts.push_back(JsonString(pair[0].ToString()) + ":" + JsonString(pair[1].ToString()));
+			}
+		} else {
+			throw BinderException("%s is a STRUCT or a MAP of texts, for example {'host': 'web-01'}, not %s", name,
+			                      value.type().ToString());
+		}
+	}
+	return "{" + StringUtil::Join(parts, ",") + "}";
+}
+
+static unique_ptr<FunctionData> DendroCopyBind(ClientContext &, CopyFunctionBindInput &input,
+                                               const vector<Identifier> &names, const vector<LogicalType> &types) {
+	auto result = make_uniq<DendroCopyBindData>();
+	result->types = types;
+	result->names = IdentifiersToStrings(names);
+	result->target = input.info.file_path;
+	vector<string> parts;
+	auto has_stream = false;
+	auto has_time = false;
+	for (auto &[name, values] : input.info.options) {
+		auto text = StringUtil::Lower(name.GetIdentifierName());
+		if (text == "labels" || text == "metadata") {
+			parts.push_back(JsonString(text) + ":" + DendroLabels(StringUtil::Upper(text), values));
+			continue;
+		}
+		auto number = text == "segment_rows" || text == "segment_bytes";
+		if (text != "stream" && text != "ts_column" && !number) {
+			throw BinderException("Unrecognized option \"%s\" for dendro archives; the options are %s",
+			                      name.GetIdentifierName(), OPTIONS);
+		}
+		if (values.size() != 1 || values[0].IsNull()) {
+			throw BinderException("%s requires exactly one argument", StringUtil::Upper(text));
+		}
+		if (number) {
+			auto value = values[0].DefaultCastAs(LogicalType::BIGINT);
+			if (BigIntValue::Get(value) <= 0) {
+				throw BinderException("%s must be at least 1", StringUtil::Upper(text));
+			}
+			parts.push_back(JsonString(text) + ":" + value.ToString());
+			continue;
+		}
+		has_stream = has_stream || text == "stream";
+		has_time = has_time || text == "ts_column";
+		parts.push_back(JsonString(text) + ":" + JsonString(values[0].ToString()));
+	}
+	if (!has_stream || !has_time) {
+		throw BinderException("A dendro archive needs %s; the options are %s",
+		                      has_time     ? "the stream's name, STREAM '…'"
+		                      : has_stream ? "the column with the row timestamps, TS_COLUMN '…'"
+		                                   : "STREAM '…' and TS_COLUMN '…'",
+		                      OPTIONS);
+	}
+	result->options = "{" + StringUtil::Join(parts, ",") + "}";
+	return std::move(result);
+}
+
+static unique_ptr<GlobalFunctionData> DendroCopyInit(ClientContext &context, FunctionData &bind_data_p,
+                                                     const string &path) {
+	auto &bind_data = bind_data_p.Cast<DendroCopyBindData>();
+	auto options = ArrowOptions(context);
+	for (idx_t i = 0; i < bind_data.types.size(); i++) {
+		// one column at a time first, so that a type without an Arrow form is reported with its column
+		ArrowSchemaWrapper probe;
+		try {
+			ArrowConverter::ToArrowSchema(&probe.arrow_schema, {bind_data.types[i]}, {bind_data.names[i]}, options);
+		} catch (std::exception &error) {
+			throw NotImplementedException("Cannot write column \"%s\" of type %s to a dendro archive: %s; cast it, for "
+			                              "example to VARCHAR",
+			                              bind_data.names[i], bind_data.types[i].ToString(),
+			                              ErrorData(error).RawMessage());
+		}
+	}
+	ArrowSchemaWrapper schema;
+	ArrowConverter::ToArrowSchema(&schema.arrow_schema, bind_data.types, bind_data.names, options);
+	auto result = make_uniq<DendroCopyState>();
+	auto local = DendroPath(context, path);
+	auto target = DendroPath(context, bind_data.target);
+	PnsDendroWriter *writer = nullptr;
+	char *error = nullptr;
+	auto status = pns_dendro_writer_new(local.c_str(), target.c_str(), bind_data.options.c_str(),
+	                                    reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), &writer, &error);
+	schema.arrow_schema.release = nullptr;
+	Check(status, error);
+	result->writer.reset(writer);
+	return std::move(result);
+}
+
+static unique_ptr<LocalFunctionData> DendroCopyInitLocal(ExecutionContext &, FunctionData &) {
+	return make_uniq<LocalFunctionData>();
+}
+
+static void DendroCopySink(ExecutionContext &context, FunctionData &bind_data_p, GlobalFunctionData &gstate,
+                           LocalFunctionData &, DataChunk &input) {
+	auto &bind_data = bind_data_p.Cast<DendroCopyBindData>();
+	auto &state = gstate.Cast<DendroCopyState>();
+	lock_guard<mutex> guard(state.lock);
+	if (!state.rows) {
+		state.rows =
+		    make_uniq<ArrowAppender>(bind_data.types, ROWS_PER_BATCH, ArrowOptions(context.client),
+			                         ArrowTypeExtensionData::GetExtensionTypes(context.client, bind_data.types));
+	}
+	state.rows->Append(input, 0, input.size(), input.size());
+	state.written += input.size();
+	if (state.rows->RowCount() >= ROWS_PER_BATCH) {
+		Flush(state);
+	}
+}
+
+static void DendroCopyCombine(ExecutionContext &, FunctionData &, GlobalFunctionData &, LocalFunctionData &) {
+}
+
+static void DendroCopyFinalize(ClientContext &context, FunctionData &, GlobalFunctionData &gstate) {
+	auto &state = gstate.Cast<DendroCopyState>();
+	if (context.IsInterrupted()) {
+		// an interrupted COPY must not leave a shorter archive under the final name
+		state.writer.reset();
+		throw InterruptException();
+	}
+	Flush(state);
+	char *result = nullptr;
+	char *error = nullptr;
+	Check(pns_dendro_writer_finish(state.writer.get(), &result, &error), error);
+	state.result = TakeString(result);
+}
+
+//! A stream is in time order, so rows are taken in the order they come in.
+static CopyFunctionExecutionMode DendroCopyMode(bool, bool) {
+	return CopyFunctionExecutionMode::REGULAR_COPY_TO_FILE;
+}
+
+static void DendroCopyStatistics(ClientContext &, FunctionData &, GlobalFunctionData &gstate,
+                                 CopyFunctionFileStatistics &statistics) {
+	auto &state = gstate.Cast<DendroCopyState>();
+	statistics.row_count = state.written;
+	statistics.extra_info["archive"] = Value(state.result);
+}
+
+//! Enumerations are written as their text.
+static vector<unique_ptr<Expression>> DendroCopySelect(CopyToSelectInput &input) {
+	auto is_enum = [](const LogicalType &type) { return type.id() == LogicalTypeId::ENUM; };
+	auto changed = false;
+	for (auto &expression : input.select_list) {
+		changed = changed || TypeVisitor::Contains(expression->GetReturnType(), is_enum);
+	}
+	vector<unique_ptr<Expression>> result;
+	if (!changed) {
+		return result;
+	}
+	for (auto &expression : input.select_list) {
+		auto alias = expression->GetAlias();
+		auto target = TypeVisitor::VisitReplace(expression->GetReturnType(), [&](const LogicalType &part) {
+			return is_enum(part) ? LogicalType(LogicalType::VARCHAR) : part;
+		});
+		auto cast = BoundCastExpression::AddCastToType(input.context, std::move(expression), target, false);
+		cast->SetAlias(alias);
+		result.push_back(std::move(cast));
+	}
+	return result;
+}
+
+static void DendroCopyOptions(ClientContext &, CopyOptionsInput &input) {
+	auto &options = input.options;
+	options["stream"] = CopyOption(LogicalType::VARCHAR, CopyOptionMode::WRITE_ONLY);
+	options["ts_column"] = CopyOption(LogicalType::VARCHAR, CopyOptionMode::WRITE_ONLY);
+	options["labels"] = CopyOption(LogicalType::ANY, CopyOptionMode::WRITE_ONLY);
+	options["metadata"] = CopyOption(LogicalType::ANY, CopyOptionMode::WRITE_ONLY);
+	options["segment_rows"] = CopyOption(LogicalType::UBIGINT, CopyOptionMode::WRITE_ONLY);
+	options["segment_bytes"] = CopyOption(LogicalType::UBIGINT, CopyOptionMode::WRITE_ONLY);
+}
+
+void RegisterDendroCopy(ExtensionLoader &loader) {
+	CopyFunction function {Identifier("dendro")};
+	function.copy_to_select = DendroCopySelect;
+	function.copy_to_bind = DendroCopyBind;
+	function.copy_options = DendroCopyOptions;
+	function.copy_to_initialize_global = DendroCopyInit;
+	function.copy_to_initialize_local = DendroCopyInitLocal;
+	function.copy_to_sink = DendroCopySink;
+	function.copy_to_combine = DendroCopyCombine;
+	function.copy_to_finalize = DendroCopyFinalize;
+	function.copy_to_get_written_statistics = DendroCopyStatistics;
+	function.execution_mode = DendroCopyMode;
+	function.extension = "dendro";
+	loader.RegisterFunction(function);
+}
+
+} // namespace pensieve
