@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, SchemaRef};
 
@@ -31,6 +31,35 @@ pub fn schema(file: &SchemaRef) -> SchemaRef {
         })
         .collect();
     Arc::new(Schema::new_with_metadata(fields, file.metadata().clone()))
+}
+
+/// The batch without dictionaries where the file's schema has none, except for plain `Utf8` columns: those the engine takes either
+/// way. `projection` says which column of `file` each column of the batch is.
+///
+/// # Errors
+/// If a dictionary cannot be unpacked.
+pub fn plain_where_expected(batch: RecordBatch, file: &SchemaRef, projection: &[usize]) -> Result<RecordBatch> {
+    let unpack = |column: &ArrayRef, field: &Field| {
+        matches!(column.data_type(), DataType::Dictionary(_, _))
+            && !matches!(field.data_type(), DataType::Dictionary(_, _))
+            && (field.data_type() != &DataType::Utf8 || !field.metadata().is_empty())
+    };
+    let fields: Vec<&Field> =
+        projection.iter().filter_map(|index| file.fields().get(*index)).map(AsRef::as_ref).collect();
+    if !batch.columns().iter().zip(&fields).any(|(column, field)| unpack(column, field)) {
+        return Ok(batch);
+    }
+    let failed = |error: arrow::error::ArrowError| Error::InvalidInput(format!("unpacking a dictionary: {error}"));
+    let mut columns = batch.columns().to_vec();
+    let mut stored: Vec<Field> = batch.schema_ref().fields().iter().map(|field| field.as_ref().clone()).collect();
+    for ((column, stored), field) in columns.iter_mut().zip(&mut stored).zip(&fields) {
+        if unpack(column, field) {
+            *column = cast(column, field.data_type()).map_err(failed)?;
+            *stored = (*field).clone();
+        }
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(Arc::new(Schema::new(stored)), columns, &options).map_err(failed)
 }
 
 /// The batch with such columns converted.

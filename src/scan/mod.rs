@@ -148,7 +148,9 @@ impl Scan {
     ) -> Result<RecordBatch> {
         let started = Instant::now();
         self.counters.watch(reader);
-        let batch = dictionary::encode_batch(engine::convert(reader.read_rows_dict(block, projection, rows)?)?);
+        let batch = reader.read_rows_dict(block, projection, rows)?;
+        let batch = engine::plain_where_expected(batch, &reader.metadata().schema, projection)?;
+        let batch = dictionary::encode_batch(engine::convert(batch)?);
         self.counters.add_read_time(started);
         Ok(batch)
     }

@@ -67,7 +67,13 @@ idx_t ArrowBatch::ColumnCount() const {
 }
 
 const ArrowType &ArrowColumns::TypeOf(idx_t index, const ArrowArray &array) const {
-	return array.dictionary && dictionary_types[index] ? *dictionary_types[index] : *arrow_types[index];
+	if (!array.dictionary || arrow_types[index]->GetPhysicalType() == ArrowArrayPhysicalType::DICTIONARY_ENCODED) {
+		return *arrow_types[index];
+	}
+	if (!dictionary_types[index]) {
+		throw InternalException("pensieve: column \"%s\" came as a dictionary", names[index]);
+	}
+	return *dictionary_types[index];
 }
 
 void ArrowBatch::Convert(idx_t column, const ArrowColumns &columns, idx_t index, idx_t offset, idx_t size,
