@@ -98,7 +98,10 @@ def check_stream(check, path, source, stream):
         check.equal(f"{where}: damage names its segment: {message}", f"segment {damaged[0]['seq']}" in message, True)
         return
     check.equal(f"{where}: count", check.rows(f"SELECT count(*) FROM {scan}"), [(sealed["parquet_rows"],)])
-    result = check.connection.execute(f"FROM {scan}")
+    # Python needs another package for timestamps with a zone, and they are not compared
+    zoned = [name for name, kind, *_ in check.rows(f"DESCRIBE FROM {scan}") if "TIME ZONE" in kind]
+    replace = ", ".join(f'"{name}"::VARCHAR AS "{name}"' for name in zoned)
+    result = check.connection.execute(f"SELECT * {f'REPLACE ({replace})' if zoned else ''} FROM {scan}")
     columns = [column[0] for column in result.description]
     rows = result.fetchall()
     check.equal(f"{where}: rows", len(rows), sealed["parquet_rows"])
