@@ -89,10 +89,10 @@ pub struct Tail<'a> {
 }
 
 impl<'a> Tail<'a> {
-    /// Reads the first 16 bytes and the tail of a file in one call. Of a mapped file, the tail is all of it.
+    /// Reads the first 16 bytes and the tail of a file in one call.
     pub fn read(source: &'a dyn Source) -> Result<(Buffer, Self)> {
         let size = source.identity().size;
-        let start = if source.is_mapped() { 0 } else { size.saturating_sub(TAIL) };
+        let start = size.saturating_sub(TAIL);
         // A head that would reach into the tail is a part of it.
         let start = if start <= 16 { 0 } else { start };
         if start == 0 {
