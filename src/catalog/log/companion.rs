@@ -89,6 +89,7 @@ impl ExtentSets {
     }
 
     /// The set of one column and kind, encoded.
+    #[cfg(test)]
     pub(super) fn get(&self, column: &str, kind: Kind) -> Option<&[u8]> {
         // A map keyed by owned pairs cannot be looked up by borrowed ones; columns are few.
         self.0.iter().find(|((c, k), _)| c == column && *k == kind).map(|(_, blob)| blob.as_slice())

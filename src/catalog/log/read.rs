@@ -38,9 +38,11 @@ pub(super) fn extent(doc: &ExtentDoc) -> Extent {
 
 /// All extents of a snapshot, in the order they were added.
 pub(super) async fn extents(store: &LogStore, directory: &str, snapshot: &SnapshotDoc) -> Result<Vec<Extent>> {
-    let traffic = Traffic::default();
-    let mut manifests = stream::iter(&snapshot.body.manifests)
-        .map(|manifest| store.manifest(directory, &manifest.key, &traffic))
+    let traffic = &Traffic::default();
+    // Owned items: a closure over borrowed ones is not general enough for a future that may move between threads.
+    let keys: Vec<String> = snapshot.body.manifests.iter().map(|m| m.key.clone()).collect();
+    let mut manifests = stream::iter(keys)
+        .map(|key| async move { store.manifest(directory, &key, traffic).await })
         .buffered(CONCURRENCY);
     let mut all = Vec::new();
     while let Some(manifest) = manifests.next().await {
@@ -85,12 +87,12 @@ pub(super) async fn prune(
     let needs = Needs::of(predicate);
     let cascade = Cascade { predicate, needs: &needs, time_column, options };
     let mut counts = PruneCounts::default();
-    let mut left: Vec<&ManifestRef> = Vec::new();
+    let mut left: Vec<ManifestRef> = Vec::new();
     for manifest in &snapshot.body.manifests {
         counts.manifests_considered += 1;
         counts.extents_considered += manifest.extents;
         if cascade.keeps_time(manifest.rows, manifest.time()) {
-            left.push(manifest);
+            left.push(manifest.clone());
         } else {
             counts.manifests_skipped += 1;
             counts.skip(EvidenceKind::Time, manifest.extents);
@@ -104,8 +106,9 @@ pub(super) async fn prune(
         }
     }
     let mut extents = Vec::new();
+    let (cascade, paths, shared) = (&cascade, dictionary.as_ref(), &traffic);
     let mut parts = stream::iter(left)
-        .map(|manifest| prune_manifest(store, directory, manifest, &cascade, dictionary.as_ref(), &traffic))
+        .map(|manifest| async move { prune_manifest(store, directory, &manifest, cascade, paths, shared).await })
         .buffered(CONCURRENCY);
     while let Some(part) = parts.next().await {
         let part = part?;
@@ -234,7 +237,7 @@ pub(super) async fn stats_of(
     let traffic = Traffic::default();
     let doc = store.manifest(directory, &manifest.key, &traffic).await?;
     let mut sets = vec![ExtentSets::default(); doc.extents.len()];
-    for stats in &doc.stats {
+    if let Some(stats) = &doc.stats {
         for section in &stats.sections {
             let Some(kind) = Kind::from_name(&section.kind) else { continue };
             let decoded = store.section(directory, &stats.key, section, doc.extents.len(), &traffic).await;

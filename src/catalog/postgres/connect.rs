@@ -70,7 +70,7 @@ fn parse(address: &str) -> Result<Parsed> {
     let mut shown = url.clone();
     if shown.password().is_some() {
         // Only URLs without a host refuse passwords, and those have none.
-        drop(shown.set_password(Some("***")));
+        let _ = shown.set_password(Some("***"));
     }
     let secret = shown.query_pairs().any(|(key, _)| key == "password");
     if secret {
