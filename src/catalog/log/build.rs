@@ -70,12 +70,17 @@ impl Builder<'_> {
         }
 
         self.remove(&mut body, &traffic).await?;
+        // Before the new extents are put into manifests, so that a load of many years does not write one for every hour.
+        let new: Vec<i64> = self.changes.append.iter().filter_map(|e| e.written.max_timestamp_nanos).collect();
+        let extents = body
+            .manifests
+            .iter()
+            .fold(u64::try_from(self.changes.append.len()).unwrap_or(0), |n, m| n.saturating_add(m.extents));
+        widen_buckets(&mut body.manifests, &mut body.bucket_nanos, extents, &new);
         let mut touched = HashSet::new();
         if !self.changes.append.is_empty() {
             self.append(&mut body, sequence, now, &mut touched, &traffic).await?;
         }
-        let extents = body.manifests.iter().fold(0_u64, |n, m| n.saturating_add(m.extents));
-        widen_buckets(&mut body.manifests, &mut body.bucket_nanos, extents);
         self.merge_full_buckets(&mut body.manifests, &traffic).await?;
         let new_bucket = touched.iter().any(|b| !head.body.manifests.iter().any(|m| m.bucket == *b));
         if new_bucket && body.bucket_nanos == head.body.bucket_nanos {
@@ -345,11 +350,12 @@ fn could_hold(manifest: &ManifestRef, removal: &Removal) -> bool {
     !below && !above
 }
 
-/// Doubles the width of the buckets until there are few enough. A bucket of the double width is exactly two old ones, so manifests only
+/// Doubles the width of the buckets until those of the manifests and of the `new` times are few enough. A bucket of the double width is exactly two old ones, so manifests only
 /// change their label.
-fn widen_buckets(manifests: &mut [ManifestRef], bucket_nanos: &mut i64, extents: u64) {
+fn widen_buckets(manifests: &mut [ManifestRef], bucket_nanos: &mut i64, extents: u64, new: &[i64]) {
     loop {
-        let distinct: HashSet<i64> = manifests.iter().filter_map(|m| m.bucket).collect();
+        let of_new = new.iter().map(|max| max.div_euclid(*bucket_nanos));
+        let distinct: HashSet<i64> = manifests.iter().filter_map(|m| m.bucket).chain(of_new).collect();
         let Some(double) = bucket_nanos.checked_mul(2) else { return };
         if distinct.len() <= max_buckets(extents) {
             return;
@@ -409,13 +415,17 @@ mod tests {
     fn wider_buckets_are_unions_of_narrow_ones() {
         let mut manifests: Vec<ManifestRef> = (-300..300).map(|b| manifest(Some(b))).chain([manifest(None)]).collect();
         let mut width = 10;
-        widen_buckets(&mut manifests, &mut width, 600);
+        widen_buckets(&mut manifests, &mut width, 600, &[]);
         assert_eq!(width, 40);
         for (i, manifest) in manifests.iter().take(600).enumerate() {
             let first_value = (i64::try_from(i).unwrap() - 300) * 10;
             assert_eq!(manifest.bucket, Some(first_value.div_euclid(width)));
         }
         assert_eq!(manifests[600].bucket, None);
+        let times: Vec<i64> = (0..1_000).map(|i| i * 10).collect();
+        let mut width = 10;
+        widen_buckets(&mut [], &mut width, 1_000, &times);
+        assert_eq!(width, 40);
     }
 
     #[test]

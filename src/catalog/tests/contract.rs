@@ -34,7 +34,7 @@ pub(in crate::catalog) fn tables_come_and_go(catalog: &dyn Catalog) {
     // A new table of the same name is another one: empty, and not to be committed to with the old view.
     let again = catalog.create_table(&logs(), &columns()).unwrap().unwrap();
     assert_ne!(again.table_id, view.table_id);
-    assert_eq!(ids(catalog, &again), []);
+    assert!(ids(catalog, &again).is_empty());
     assert!(matches!(catalog.commit(&view, &Changes::append(vec![plain(1)])), Err(Error::Conflict { .. })));
     assert!(catalog.drop_database("otel", true).unwrap());
     assert!(!catalog.drop_database("otel", true).unwrap());
