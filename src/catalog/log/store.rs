@@ -193,7 +193,7 @@ impl LogStore {
             Err(object_store::Error::NotFound { .. }) => return Ok(Default::default()),
             Err(error) => return Err(self.failed("list", key, error)),
         };
-        let last = |path: &Path| path.parts().last().map(|part| part.as_ref().to_owned());
+        let last = |path: &Path| path.parts().next_back().map(|part| part.as_ref().to_owned());
         let directories = listed.common_prefixes.iter().filter_map(last).collect();
         let objects = listed.objects.iter().filter_map(|meta| last(&meta.location)).collect();
         Ok((directories, objects))

@@ -491,7 +491,7 @@ impl Catalog for SqliteCatalog {
                 "UPDATE tables SET current_snapshot_id = ?1, schema_snapshot_id = ?2 WHERE id = ?3",
                 params![snapshot.id.as_bytes(), schema_id.as_bytes(), table_id.as_bytes()],
             )?;
-            Ok(self.head(t, name)?)
+            self.head(t, name)
         })
     }
 
