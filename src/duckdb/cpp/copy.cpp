@@ -1,5 +1,5 @@
 // COPY … TO (FORMAT tlm | pensieve_parquet): DuckDB's chunks become Arrow blocks, which the core encodes and appends.
-#include "scan.hpp"
+#include "store.hpp"
 
 #include "duckdb/common/arrow/arrow_appender.hpp"
 #include "duckdb/common/arrow/arrow_converter.hpp"
@@ -538,6 +538,11 @@ static CopyFunction MakeCopyFunction(const string &name, const string &format, c
 	function.copy_from_function = *GetReadFunction("read_extent", format).functions[0];
 	function.extension = extension;
 	return function;
+}
+
+CopyFunction GetExtentCopyFunction(const string &format) {
+	return format == "parquet" ? MakeCopyFunction("pensieve_parquet", "parquet", "parquet")
+	                           : MakeCopyFunction("tlm", "tlm", "tlm");
 }
 
 void RegisterCopy(ExtensionLoader &loader) {
