@@ -24,7 +24,7 @@ const CHUNK_BYTES: usize = 16 << 20;
 /// `Map(Utf8, Utf8)` as all label and metadata columns have it.
 pub fn labels_type() -> DataType {
     let entries =
-        Fields::from(vec![Field::new("keys", DataType::Utf8, false), Field::new("values", DataType::Utf8, true)]);
+        Fields::from(vec![Field::new("key", DataType::Utf8, false), Field::new("value", DataType::Utf8, true)]);
     DataType::Map(Arc::new(Field::new("entries", DataType::Struct(entries), false)), false)
 }
 

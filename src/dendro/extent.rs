@@ -14,7 +14,7 @@ use super::schema::{TableSchema, TimeColumn, VirtualColumn};
 use super::snapshot::Snapshot;
 use super::table::{Segment, SegmentEvidence};
 use crate::format::{BlockId, BlockLocation, ExtentMetadata, ExtentReader, RowRanges, SegmentFormat};
-use crate::predicate::{BlockPredicate, ColumnStats, Evidence, Outcomes, Scalar};
+use crate::predicate::{BlockPredicate, ColumnStats, Evidence, Outcomes, Scalar, evaluate};
 use crate::storage::IoCounters;
 use crate::{Error, Result};
 
@@ -289,11 +289,19 @@ impl ExtentReader for SegmentExtent {
     }
 
     fn evaluate_block(&self, block: BlockId, predicate: &BlockPredicate) -> Result<Outcomes> {
+        if let Some(evidence) = self.block_evidence(block) {
+            let outcomes = evaluate(predicate, evidence);
+            if outcomes.skips() {
+                return Ok(outcomes);
+            }
+        }
         self.inner.evaluate_block(block, &self.inner_predicate(predicate))
     }
 
     fn pruned_blocks(&self, predicate: &BlockPredicate) -> Result<Vec<BlockId>> {
-        self.inner.pruned_blocks(&self.inner_predicate(predicate))
+        let mut blocks = self.inner.pruned_blocks(&self.inner_predicate(predicate))?;
+        blocks.retain(|block| self.block_evidence(*block).is_none_or(|e| !evaluate(predicate, e).skips()));
+        Ok(blocks)
     }
 
     fn read_block(&self, block: BlockId, projection: &[usize]) -> Result<RecordBatch> {

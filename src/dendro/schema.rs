@@ -404,10 +404,10 @@ fn common_type(a: &DataType, b: &DataType) -> Option<DataType> {
         _ => None,
     };
     let signed = |bits| match bits {
-        ..=8 => Some(Int8),
-        ..=16 => Some(Int16),
-        ..=32 => Some(Int32),
-        ..=64 => Some(Int64),
+        8 => Some(Int8),
+        16 => Some(Int16),
+        32 => Some(Int32),
+        64 => Some(Int64),
         _ => None,
     };
     if let (Some((sa, ba)), Some((sb, bb))) = (rank(a), rank(b)) {

@@ -63,7 +63,10 @@ impl SegmentSource {
         if let Some(buffer) = self.whole.get() {
             return Ok(buffer);
         }
-        let buffer = self.fetch(&[0..self.identity.size])?.pop().unwrap_or_else(|| Buffer::from_vec(Vec::<u8>::new()));
+        let buffer = self
+            .fetch(std::slice::from_ref(&(0..self.identity.size)))?
+            .pop()
+            .unwrap_or_else(|| Buffer::from_vec(Vec::<u8>::new()));
         Ok(self.whole.get_or_init(|| buffer))
     }
 

@@ -1,33 +1,38 @@
 //! A set of tokens built from many texts, fast: the write path runs every string of a log through it.
 //!
 //! Runs of letters and digits are found eight bytes at a time. A token of up to sixteen bytes, which is nearly every one, is one
-//! 128-bit number: packing, lower-casing and comparing it takes a few instructions, and a small table of the numbers seen last
-//! answers for the words that occur in every line.
+//! 128-bit number: packing, lower-casing and comparing it takes a few instructions, and finding it again one cache line.
 
 use hashbrown::HashSet;
 
-/// Entries of the table of tokens seen last. With 16 bytes each it stays in the first-level cache.
-const RECENT: usize = 1024;
+/// Slots of an empty table.
+const SMALLEST: usize = 1024;
+
+/// Tokens of the previous text that are remembered.
+const LAST: usize = 32;
 
 /// Tokens (see [`super::tokens`]), lower-cased.
 #[derive(Debug, Clone)]
 pub struct TokenSet {
-    /// Tokens of up to 16 bytes, little-endian, padded with zeros (which no token contains).
-    short: HashSet<u128>,
+    /// Tokens of up to 16 bytes, little-endian, padded with zeros, which no token contains. Open addressing: a token is in the
+    /// first free slot from where its hash points. At most half of the slots are taken.
+    slots: Vec<u128>,
+    taken: usize,
     long: HashSet<Box<[u8]>>,
-    recent: Vec<u128>,
+    /// The tokens of the text before, by their place in it. The lines of a log have words in common at the same places.
+    last: Vec<u128>,
 }
 
 impl Default for TokenSet {
     fn default() -> Self {
-        Self { short: HashSet::new(), long: HashSet::new(), recent: vec![0; RECENT] }
+        Self { slots: vec![0; SMALLEST], taken: 0, long: HashSet::new(), last: vec![0; LAST] }
     }
 }
 
 impl TokenSet {
     /// How many tokens there are.
     pub fn len(&self) -> usize {
-        self.short.len().saturating_add(self.long.len())
+        self.taken.saturating_add(self.long.len())
     }
 
     /// Whether there are none.
@@ -38,25 +43,47 @@ impl TokenSet {
     /// Adds the tokens of `text`.
     pub fn add(&mut self, text: &str) {
         let bytes = text.as_bytes();
-        for_each_run(bytes, |start, end| {
-            let Some(run) = bytes.get(start..end) else { return };
-            match run.len() {
-                0 | 1 => {}
-                2..=16 => self.add_short(pack(bytes, start, run)),
-                _ => self.add_long(run),
+        let mut place = 0usize;
+        for_each_run(bytes, |start, end| match end - start {
+            0 | 1 => {}
+            length @ 2..=16 => {
+                let token = pack(bytes, start, length);
+                match self.last.get_mut(place) {
+                    Some(last) if *last == token => {}
+                    Some(last) => {
+                        *last = token;
+                        self.add_short(token);
+                    }
+                    None => self.add_short(token),
+                }
+                place += 1;
             }
+            _ => self.add_long(bytes.get(start..end).unwrap_or_default()),
         });
     }
 
     fn add_short(&mut self, token: u128) {
-        let slot = self.recent.get_mut(slot(token));
-        if slot.as_ref().is_some_and(|seen| **seen == token) {
-            return;
+        // The number of slots is a power of two.
+        let mask = self.slots.len() - 1;
+        let mut at = hash(token) & mask;
+        loop {
+            match self.slots.get_mut(at) {
+                Some(slot) if *slot == token => return,
+                Some(slot) if *slot == 0 => {
+                    *slot = token;
+                    self.taken += 1;
+                    break;
+                }
+                _ => at = (at + 1) & mask,
+            }
         }
-        if let Some(slot) = slot {
-            *slot = token;
+        if self.taken * 2 > self.slots.len() {
+            let bigger = vec![0; self.slots.len() * 2];
+            self.taken = 0;
+            for token in std::mem::replace(&mut self.slots, bigger).into_iter().filter(|t| *t != 0) {
+                self.add_short(token);
+            }
         }
-        self.short.insert(token);
     }
 
     fn add_long(&mut self, run: &[u8]) {
@@ -68,14 +95,14 @@ impl TokenSet {
 
     /// Adds the tokens of `other`.
     pub fn merge(&mut self, other: Self) {
-        self.short.extend(other.short);
+        other.slots.into_iter().filter(|t| *t != 0).for_each(|token| self.add_short(token));
         self.long.extend(other.long);
     }
 
     /// The tokens in bytewise order.
     pub fn into_sorted(self) -> Vec<String> {
-        let short =
-            self.short.into_iter().map(|token| token.to_le_bytes().into_iter().take_while(|b| *b != 0).collect());
+        let short = self.slots.into_iter().filter(|t| *t != 0);
+        let short = short.map(|token| token.to_le_bytes().into_iter().take_while(|b| *b != 0).collect());
         let mut all: Vec<Vec<u8>> = short.chain(self.long.into_iter().map(<[u8]>::into_vec)).collect();
         all.sort_unstable();
         // Tokens are ASCII.
@@ -83,63 +110,55 @@ impl TokenSet {
     }
 }
 
-/// The bytes of `run`, which begins at `start` of `bytes`, in lower case. Setting bit 5 lower-cases an ASCII letter and leaves a
-/// digit as it is.
-fn pack(bytes: &[u8], start: usize, run: &[u8]) -> u128 {
+/// Up to 16 letters and digits from `start` on, in lower case: setting bit 5 lower-cases an ASCII letter and leaves a digit as it is.
+fn pack(bytes: &[u8], start: usize, length: usize) -> u128 {
     const LOWER: u128 = u128::from_le_bytes([0x20; 16]);
-    let mask = u128::MAX >> (128 - 8 * run.len().min(16));
-    let word = match bytes.get(start..).and_then(|rest| rest.first_chunk::<16>()) {
-        Some(chunk) => u128::from_le_bytes(*chunk),
-        None => {
+    let mask = u128::MAX >> (128 - 8 * length.clamp(1, 16));
+    let word = match (bytes.get(start..).and_then(|rest| rest.first_chunk::<16>()), bytes.last_chunk::<16>()) {
+        (Some(chunk), _) => u128::from_le_bytes(*chunk),
+        // The last 16 bytes of the text, without those before `start`.
+        (None, Some(chunk)) => u128::from_le_bytes(*chunk) >> (8 * (start + 16 - bytes.len())),
+        (None, None) => {
             let mut chunk = [0u8; 16];
-            chunk.iter_mut().zip(run).for_each(|(to, from)| *to = *from);
+            let rest = bytes.get(start..).unwrap_or_default();
+            chunk.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
             u128::from_le_bytes(chunk)
         }
     };
     (word | LOWER) & mask
 }
 
-/// Where a token goes in the table of recent ones.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "a hash: the halves of the number, and the highest ten bits of the product"
-)]
-fn slot(token: u128) -> usize {
+/// A hash of a token: the highest bits of a product, which depend on all of it.
+#[expect(clippy::cast_possible_truncation, reason = "the halves of the number, and bits of a hash")]
+fn hash(token: u128) -> usize {
     let folded = (token as u64) ^ ((token >> 64) as u64).rotate_left(29);
-    (folded.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - RECENT.trailing_zeros())) as usize
+    (folded.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize
 }
 
 /// Calls `visit` with start and end of each run of ASCII letters and digits.
 fn for_each_run(bytes: &[u8], mut visit: impl FnMut(usize, usize)) {
-    let mut start = None;
+    // Start of a run that reaches into the segment from before it.
+    let mut open: Option<usize> = None;
     for (segment, chunk) in bytes.chunks(64).enumerate() {
         let base = segment * 64;
         let mask = alphanumeric(chunk);
-        let mut at = 0u32;
-        while at < 64 {
-            match start {
-                None => {
-                    let rest = mask >> at;
-                    if rest == 0 {
-                        break;
-                    }
-                    at += rest.trailing_zeros();
-                    start = Some(base + as_usize(at));
-                }
-                Some(from) => {
-                    let rest = !mask >> at;
-                    if rest == 0 {
-                        break;
-                    }
-                    at += rest.trailing_zeros();
-                    visit(from, base + as_usize(at));
-                    start = None;
-                }
-            }
+        let before = mask << 1 | u64::from(open.is_some());
+        let (mut starts, mut ends) = (mask & !before, !mask & before);
+        while ends != 0 {
+            let start = open.take().unwrap_or_else(|| {
+                let start = base + as_usize(starts.trailing_zeros());
+                starts &= starts - 1;
+                start
+            });
+            visit(start, base + as_usize(ends.trailing_zeros()));
+            ends &= ends - 1;
+        }
+        if starts != 0 {
+            open = Some(base + as_usize(starts.trailing_zeros()));
         }
     }
-    if let Some(from) = start {
-        visit(from, bytes.len());
+    if let Some(start) = open {
+        visit(start, bytes.len());
     }
 }
 

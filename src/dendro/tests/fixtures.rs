@@ -4,11 +4,12 @@ use arrow::array::{Array, AsArray};
 use arrow::datatypes::Int64Type;
 use serde_json::Value;
 
-use super::support::{PlainParquet, as_json, copy_of, manifest, read_all};
+use super::support::{as_json, copy_of, manifest, read_all};
 use crate::dendro::{
     Archive, CallerRowFilter, Catalog, CatalogBatches, SchemaScope, Selection, Snapshot, SourceInfo, StreamInfo,
     TimeColumnChoice,
 };
+use crate::format::parquet::ParquetFormat;
 use std::sync::Arc;
 
 fn readable() -> Vec<(String, Value)> {
@@ -123,7 +124,7 @@ fn check_stream(
     let table = catalog.table(&selection).unwrap();
     assert_eq!(table.unread_tails().len(), usize::from(stream.live.rows > 0), "{place}");
     assert_eq!(table.require_sealed().is_err(), stream.live.rows > 0, "{place}");
-    let schema = match snapshot.table_schema(&table, &PlainParquet, SchemaScope::All, &TimeColumnChoice::Infer) {
+    let schema = match snapshot.table_schema(&table, &ParquetFormat, SchemaScope::All, &TimeColumnChoice::Infer) {
         Ok(schema) => schema,
         Err(e) => {
             assert!(segments.iter().all(|s| !s["decode_error"].is_null()), "{place}: {e}");
@@ -133,7 +134,7 @@ fn check_stream(
     };
     let mut rows = Vec::new();
     for (segment, expected) in table.segments().iter().zip(segments) {
-        match snapshot.open_segment(&schema, segment, &PlainParquet) {
+        match snapshot.open_segment(&schema, segment, &ParquetFormat) {
             Ok(extent) => {
                 assert!(expected["decode_error"].is_null(), "{place}");
                 assert_eq!(Value::from(extent.metadata().row_count()), expected["parquet_rows"], "{place}");
@@ -202,8 +203,8 @@ fn table_of(name: &str, stream: &str) -> Vec<Value> {
     let catalog = snapshot.catalog().unwrap();
     let selection = Selection { stream: Some(stream.into()), ..Selection::default() };
     let table = catalog.table(&selection).unwrap();
-    let schema = snapshot.table_schema(&table, &PlainParquet, SchemaScope::Sample, &TimeColumnChoice::Infer).unwrap();
-    let open = |s| snapshot.open_segment(&schema, s, &PlainParquet).unwrap();
+    let schema = snapshot.table_schema(&table, &ParquetFormat, SchemaScope::Sample, &TimeColumnChoice::Infer).unwrap();
+    let open = |s| snapshot.open_segment(&schema, s, &ParquetFormat).unwrap();
     table.segments().iter().flat_map(|s| read_all(open(s).as_ref())).flat_map(|b| as_json(&b)).collect()
 }
 
@@ -267,7 +268,7 @@ fn a_stream_without_segments_is_a_stream() {
     let catalog = snapshot.catalog().unwrap();
     let selection = Selection { stream: Some("quiet".into()), ..Selection::default() };
     let table = catalog.table(&selection).unwrap();
-    let schema = snapshot.table_schema(&table, &PlainParquet, SchemaScope::All, &TimeColumnChoice::Infer).unwrap();
+    let schema = snapshot.table_schema(&table, &ParquetFormat, SchemaScope::All, &TimeColumnChoice::Infer).unwrap();
     assert_eq!(schema.segment_columns(), 0);
     assert_eq!(schema.schema().fields().len(), 4);
     let warning = table.unread_tails()[0].to_string();

@@ -12,8 +12,9 @@ use dendro::archive::{ArchiveMut, SourceMeta, WalRow};
 use dendro::segment::{EncodeContext, EncodeResult, Segment as Encoded, SegmentEncoder, encode_batch};
 use dendro::writer::{SourceWriter, Writer};
 
-use super::support::{PlainParquet, read_all};
+use super::support::read_all;
 use crate::dendro::{Archive, OpenOptions, SchemaScope, Selection, Snapshot, StreamTable, TimeColumnChoice};
+use crate::format::parquet::ParquetFormat;
 
 /// A row is its value, eight bytes.
 struct Rows;
@@ -60,10 +61,10 @@ fn append(writer: &mut SourceWriter, ts: i64) {
 
 /// The timestamps of all sealed rows.
 fn sealed(snapshot: &Arc<Snapshot>, table: &StreamTable) -> Vec<i64> {
-    let schema = snapshot.table_schema(table, &PlainParquet, SchemaScope::Sample, &TimeColumnChoice::Infer).unwrap();
+    let schema = snapshot.table_schema(table, &ParquetFormat, SchemaScope::Sample, &TimeColumnChoice::Infer).unwrap();
     let mut out = Vec::new();
     for segment in table.segments() {
-        let extent = snapshot.open_segment(&schema, &segment, &PlainParquet).unwrap();
+        let extent = snapshot.open_segment(&schema, &segment, &ParquetFormat).unwrap();
         for batch in read_all(extent.as_ref()) {
             out.extend(batch["timestamp"].as_primitive::<Int64Type>().values());
         }

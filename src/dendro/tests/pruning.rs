@@ -6,11 +6,12 @@ use std::sync::atomic::Ordering;
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
 use arrow::datatypes::{Int64Type, TimestampMicrosecondType};
 
-use super::support::{PlainParquet, copy_of, read_all};
+use super::support::{copy_of, read_all};
 use crate::dendro::{
     Archive, ArchiveWriteOptions, ArchiveWriter, SchemaScope, SegmentEvidence, Selection, Snapshot, TimeColumnChoice,
     TsRange, write_archive,
 };
+use crate::format::parquet::ParquetFormat;
 use crate::predicate::{Evidence, Scalar};
 
 fn opened(snapshot: &Snapshot) -> u64 {
@@ -38,7 +39,7 @@ fn a_time_range_over_ten_thousand_segments_reads_only_its_own() {
     let bind = archive.snapshot().unwrap();
     let table = bind.catalog().unwrap().table(&Selection::default()).unwrap();
     assert_eq!(opened(&bind), 0, "listing reads no BLOB");
-    let schema = bind.table_schema(&table, &PlainParquet, SchemaScope::Sample, &TimeColumnChoice::Infer).unwrap();
+    let schema = bind.table_schema(&table, &ParquetFormat, SchemaScope::Sample, &TimeColumnChoice::Infer).unwrap();
     assert!(opened(&bind) <= 18, "{} footers", opened(&bind));
     assert!(!schema.exact);
     assert_eq!(schema.time_column().unwrap().name, "ts");
@@ -49,7 +50,7 @@ fn a_time_range_over_ten_thousand_segments_reads_only_its_own() {
     let range = TsRange { low: Some(20_000_000), high: Some(20_014_000) };
     let mut found = Vec::new();
     for segment in table.segments_in(range) {
-        let extent = scan.open_segment(&schema, &segment, &PlainParquet).unwrap();
+        let extent = scan.open_segment(&schema, &segment, &ParquetFormat).unwrap();
         for batch in read_all(extent.as_ref()) {
             found.extend(batch["ts"].as_primitive::<Int64Type>().values().iter().copied());
         }
@@ -94,7 +95,7 @@ fn the_catalogs_evidence_bounds_time_and_names_the_source() {
     let snapshot = Archive::open(&path).unwrap().snapshot().unwrap();
     let selection = Selection { stream: Some("cpu".into()), ..Selection::default() };
     let table = snapshot.catalog().unwrap().table(&selection).unwrap();
-    let schema = snapshot.table_schema(&table, &PlainParquet, SchemaScope::Sample, &TimeColumnChoice::Infer).unwrap();
+    let schema = snapshot.table_schema(&table, &ParquetFormat, SchemaScope::Sample, &TimeColumnChoice::Infer).unwrap();
     let segment = &table.segments()[2];
     let evidence = SegmentEvidence::new(&schema, segment);
     let time = evidence.column("timestamp").unwrap();
@@ -107,7 +108,7 @@ fn the_catalogs_evidence_bounds_time_and_names_the_source() {
     assert_eq!(evidence.row_count(), None);
     assert!(evidence.column("counter").is_none());
 
-    let extent = snapshot.open_segment(&schema, segment, &PlainParquet).unwrap();
+    let extent = snapshot.open_segment(&schema, segment, &ParquetFormat).unwrap();
     let block = extent.block_evidence(crate::format::BlockId(0)).unwrap();
     assert!(block.has_column("wall_ts") && !block.has_column("absent"));
     assert!(block.column("counter").unwrap().min.is_some());
@@ -130,7 +131,7 @@ fn the_time_column_is_what_the_footers_prove() {
     write_archive(&path, batch.schema(), options, [Ok(batch)]).unwrap();
     let snapshot = Archive::open(&path).unwrap().snapshot().unwrap();
     let table = snapshot.catalog().unwrap().table(&Selection::default()).unwrap();
-    let with = |choice| snapshot.table_schema(&table, &PlainParquet, SchemaScope::Sample, &choice);
+    let with = |choice| snapshot.table_schema(&table, &ParquetFormat, SchemaScope::Sample, &choice);
     let schema = with(TimeColumnChoice::Infer).unwrap();
     assert_eq!(schema.time_column().map(|t| (t.name.as_str(), t.unit)), Some(("at", 1000)));
     assert!(with(TimeColumnChoice::Off).unwrap().time_column().is_none());
@@ -140,7 +141,7 @@ fn the_time_column_is_what_the_footers_prove() {
     assert!(absent.contains("\"at\"") && absent.contains("\"n\""), "{absent}");
 
     let segment = &table.segments()[1];
-    let extent = snapshot.open_segment(&schema, segment, &PlainParquet).unwrap();
+    let extent = snapshot.open_segment(&schema, segment, &ParquetFormat).unwrap();
     let batch = &read_all(extent.as_ref())[0];
     let at = batch["at"].as_primitive::<TimestampMicrosecondType>();
     let wall = batch["wall_ts"].as_primitive::<arrow::datatypes::TimestampNanosecondType>();
@@ -178,11 +179,11 @@ fn a_sampled_schema_never_drops_a_column_silently() {
 
     let snapshot = Archive::open(&path).unwrap().snapshot().unwrap();
     let table = snapshot.catalog().unwrap().table(&Selection::default()).unwrap();
-    let sampled = snapshot.table_schema(&table, &PlainParquet, SchemaScope::Sample, &TimeColumnChoice::Infer).unwrap();
+    let sampled = snapshot.table_schema(&table, &ParquetFormat, SchemaScope::Sample, &TimeColumnChoice::Infer).unwrap();
     let segment = &table.segments()[13];
-    let error = snapshot.open_segment(&sampled, segment, &PlainParquet).err().unwrap().to_string();
+    let error = snapshot.open_segment(&sampled, segment, &ParquetFormat).err().unwrap().to_string();
     assert!(error.contains("\"rare\"") && error.contains("union_by_name"), "{error}");
-    let all = snapshot.table_schema(&table, &PlainParquet, SchemaScope::All, &TimeColumnChoice::Infer).unwrap();
+    let all = snapshot.table_schema(&table, &ParquetFormat, SchemaScope::All, &TimeColumnChoice::Infer).unwrap();
     assert!(all.exact);
-    assert_eq!(read_all(snapshot.open_segment(&all, segment, &PlainParquet).unwrap().as_ref())[0].num_rows(), 1);
+    assert_eq!(read_all(snapshot.open_segment(&all, segment, &ParquetFormat).unwrap().as_ref())[0].num_rows(), 1);
 }

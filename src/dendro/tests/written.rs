@@ -6,11 +6,12 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
 use dendro::archive::{Archive as Oracle, ArchiveMut, Depth, Sniff, sniff};
 
-use super::support::{PlainParquet, read_all};
+use super::support::read_all;
 use crate::Error;
 use crate::dendro::{
     Archive, ArchiveWriteOptions, ArchiveWriter, SchemaScope, Selection, TimeColumnChoice, write_archive,
 };
+use crate::format::parquet::ParquetFormat;
 
 fn batch(ts: Vec<Option<i64>>) -> RecordBatch {
     let names = ts.iter().map(|t| t.map(|t| format!("row {t}")));
@@ -68,9 +69,9 @@ fn read_names(path: &std::path::Path) -> Vec<String> {
     use arrow::array::AsArray;
     let snapshot = Archive::open(path).unwrap().snapshot().unwrap();
     let table = snapshot.catalog().unwrap().table(&Selection::default()).unwrap();
-    let schema = snapshot.table_schema(&table, &PlainParquet, SchemaScope::All, &TimeColumnChoice::Infer).unwrap();
+    let schema = snapshot.table_schema(&table, &ParquetFormat, SchemaScope::All, &TimeColumnChoice::Infer).unwrap();
     assert_eq!(schema.time_column().unwrap().name, "at");
-    let open = |s| snapshot.open_segment(&schema, s, &PlainParquet).unwrap();
+    let open = |s| snapshot.open_segment(&schema, s, &ParquetFormat).unwrap();
     let batches: Vec<RecordBatch> = table.segments().iter().flat_map(|s| read_all(open(s).as_ref())).collect();
     batches.iter().flat_map(|b| b["name"].as_string::<i32>().iter().map(|v| v.unwrap().to_string())).collect()
 }

@@ -4,6 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
 use serde_json::Value;
 
 use super::python::{repr, type_name};
@@ -14,7 +17,17 @@ use crate::format::{BlockId, ExtentReader, RowRanges, SegmentFormat};
 use crate::predicate::Scalar;
 use crate::storage::local::{LocalOptions, LocalSource};
 use crate::storage::memory::MemorySource;
-use crate::storage::{Source, StorageOptions};
+use crate::storage::remote::{RemoteOptions, RemoteSource, runtime};
+use crate::storage::{Coalesce, Source, StorageOptions};
+
+/// An object of an in-memory store.
+fn remote(name: &str, bytes: Vec<u8>) -> Arc<dyn Source> {
+    let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+    let location = Path::from(name);
+    runtime().unwrap().block_on(store.put(&location, PutPayload::from(bytes))).unwrap();
+    let options = RemoteOptions { coalesce: Coalesce { gap: 64, max_request: 1 << 20 }, ..Default::default() };
+    Arc::new(RemoteSource::open_in(store, location, name, &options, Arc::default()).unwrap())
+}
 
 fn expected() -> BTreeMap<String, Value> {
     serde_json::from_slice(&std::fs::read(data("expected.json")).unwrap()).unwrap()
@@ -27,7 +40,8 @@ fn readers(name: &str) -> Vec<Arc<dyn ExtentReader>> {
         Arc::new(LocalSource::open(&path, LocalOptions { mmap }, Arc::default()).unwrap())
     };
     let bytes = std::fs::read(&path).unwrap();
-    let sources: Vec<Arc<dyn Source>> = vec![local(true), local(false), Arc::new(MemorySource::new(name, bytes))];
+    let sources: Vec<Arc<dyn Source>> =
+        vec![local(true), local(false), remote(name, bytes.clone()), Arc::new(MemorySource::new(name, bytes))];
     sources.into_iter().map(|source| TlmFormat.open_extent(source).unwrap()).collect()
 }
 
