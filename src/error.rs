@@ -40,6 +40,14 @@ pub enum Error {
     /// A caller's argument is wrong.
     #[error("{0}")]
     InvalidInput(String),
+    /// Somebody else changed a table in a way that the operation cannot be rebased onto, or won every race for it.
+    #[error("conflict on {table}: {what}")]
+    Conflict {
+        /// The table.
+        table: String,
+        /// What happened and what to do.
+        what: String,
+    },
     /// The operation was cancelled by the user.
     #[error("interrupted")]
     Interrupted,

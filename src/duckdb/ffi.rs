@@ -13,6 +13,7 @@ pub(super) fn error_kind(error: &Error) -> c_int {
         Error::Corrupt { .. } => 3,
         Error::Unsupported { .. } => 4,
         Error::Interrupted => 5,
+        Error::Conflict { .. } => 7,
     }
 }
 

@@ -9,6 +9,10 @@ mod describe;
 mod ffi;
 mod reader;
 mod scan;
+#[cfg(feature = "stores")]
+mod store;
+#[cfg(feature = "stores")]
+mod store_list;
 mod writer;
 
 // the static DuckDB that the shim links against

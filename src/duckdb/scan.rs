@@ -15,6 +15,13 @@ use crate::{Error, Result};
 /// A lowered predicate.
 pub struct PnsPredicate(pub(super) BlockPredicate);
 
+#[cfg(feature = "stores")]
+impl PnsPredicate {
+    pub(super) fn get(&self) -> &BlockPredicate {
+        &self.0
+    }
+}
+
 /// One scan.
 pub struct PnsScan(pub(super) Arc<Scan>);
 

@@ -13,6 +13,12 @@ use crate::storage::IoCounters;
 pub enum EvidenceKind {
     /// Partition values and file names, by DuckDB's own file pruning.
     Partition,
+    /// Sets of distinct values in a catalog.
+    Distinct,
+    /// Sets of tokens in a catalog.
+    Tokens,
+    /// Paths of dynamic columns in a catalog.
+    Paths,
     /// Bounds of timestamp columns.
     Time,
     /// Bounds and null counts of the other columns.
@@ -28,13 +34,26 @@ pub enum EvidenceKind {
 }
 
 impl EvidenceKind {
-    const ALL: [Self; 7] =
-        [Self::Partition, Self::Time, Self::MinMax, Self::DynamicFilter, Self::Bloom, Self::PageIndex, Self::Filter];
+    const ALL: [Self; 10] = [
+        Self::Partition,
+        Self::Time,
+        Self::Distinct,
+        Self::Tokens,
+        Self::Paths,
+        Self::MinMax,
+        Self::DynamicFilter,
+        Self::Bloom,
+        Self::PageIndex,
+        Self::Filter,
+    ];
 
     /// Name in `pensieve_last_scan()` and in `pensieve_disable_evidence`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Partition => "partition",
+            Self::Distinct => "distinct",
+            Self::Tokens => "tokens",
+            Self::Paths => "paths",
             Self::Time => "time",
             Self::MinMax => "minmax",
             Self::DynamicFilter => "dynamic_filter",

@@ -44,6 +44,8 @@ void ThrowError(int kind, char *message) {
 		throw InvalidInputException("%s", text);
 	case PNS_UNSUPPORTED:
 		throw NotImplementedException("%s", text);
+	case PNS_CONFLICT:
+		throw TransactionException("%s", text);
 	case PNS_INTERRUPTED:
 		throw InterruptException();
 	default:

@@ -540,6 +540,11 @@ static CopyFunction MakeCopyFunction(const string &name, const string &format, c
 	return function;
 }
 
+CopyFunction GetExtentCopyFunction(const string &format) {
+	return format == "parquet" ? MakeCopyFunction("pensieve_parquet", "parquet", "parquet")
+	                           : MakeCopyFunction("tlm", "tlm", "tlm");
+}
+
 void RegisterCopy(ExtensionLoader &loader) {
 	loader.RegisterFunction(MakeCopyFunction("tlm", "tlm", "tlm"));
 	loader.RegisterFunction(MakeCopyFunction("pensieve_parquet", "parquet", "parquet"));

@@ -23,6 +23,7 @@ unique_ptr<FunctionData> ExtentBindData::Copy() const {
 	result->skipped_blocks = skipped_blocks;
 	result->initial_rows = initial_rows;
 	result->listed_files = listed_files;
+	result->store_files = store_files;
 	return std::move(result);
 }
 
@@ -94,25 +95,37 @@ static void Attach(ExtentReader &reader, const MultiFileBindData &bind_data) {
 	}
 }
 
+string DisabledEvidence(ClientContext &context) {
+	auto disabled = GetSetting(context, "pensieve_disable_evidence");
+	string result;
+	if (!disabled.IsNull()) {
+		for (auto &kind : ListValue::GetChildren(disabled)) {
+			result += (result.empty() ? "" : ",") + kind.ToString();
+		}
+	}
+	return result;
+}
+
 unique_ptr<GlobalTableFunctionState> ExtentInterface::InitializeGlobalState(ClientContext &context,
                                                                             MultiFileBindData &bind_data,
                                                                             MultiFileGlobalState &global_state) {
 	auto result = make_uniq<ExtentGlobalState>();
 	auto &data = bind_data.bind_data->Cast<ExtentBindData>();
-	auto disabled = GetSetting(context, "pensieve_disable_evidence");
-	string disabled_text;
-	if (!disabled.IsNull()) {
-		for (auto &kind : ListValue::GetChildren(disabled)) {
-			disabled_text += (disabled_text.empty() ? "" : ",") + kind.ToString();
-		}
-	}
+	auto disabled_text = DisabledEvidence(context);
 	auto files = global_state.file_list.GetDisplayFileList(2);
 	auto source = files.empty() ? string() : files[0].path + (files.size() > 1 ? ", …" : "");
 	result->scan = ScanPtr(pns_scan_new(context.GetConnectionId(), context.transaction.GetActiveQuery(), source.c_str(),
 	                                    disabled_text.c_str()));
 	auto remaining = global_state.file_list.GetTotalFileCount();
-	auto listed = MaxValue<idx_t>(data.listed_files, remaining);
-	pns_scan_files(result->scan.get(), listed, listed - remaining, "partition");
+#ifdef PENSIEVE_STORES
+	if (data.store_files) {
+		CountStoreFiles(result->scan.get(), *data.store_files, remaining);
+	}
+#endif
+	if (!data.store_files) {
+		auto listed = MaxValue<idx_t>(data.listed_files, remaining);
+		pns_scan_files(result->scan.get(), listed, listed - remaining, "partition");
+	}
 	if (!data.explain_unknown.empty()) {
 		pns_scan_note(result->scan.get(), data.explain_unknown.c_str());
 	}
@@ -223,12 +236,13 @@ static void ComplexFilterPushdown(ClientContext &context, LogicalGet &get, Funct
                                   vector<unique_ptr<Expression>> &filters) {
 	auto &bind_data = bind_data_p->Cast<MultiFileBindData>();
 	auto &data = bind_data.bind_data->Cast<ExtentBindData>();
-	if (data.listed_files == 0) {
+	if (data.listed_files == 0 && !data.store_files) {
 		data.listed_files = bind_data.file_list->GetTotalFileCount();
 	}
 	ExtentScanFunction::MultiFileComplexFilterPushdown(context, get, bind_data_p, filters);
 	vector<string> texts;
 	vector<string> unknown;
+	vector<string> conjuncts;
 	for (auto &filter : filters) {
 		Hint hint;
 		unordered_set<idx_t> columns;
@@ -257,6 +271,7 @@ static void ComplexFilterPushdown(ClientContext &context, LogicalGet &get, Funct
 			auto index = reference.Cast<BoundColumnRefExpression>().Binding().column_index;
 			return get.names[get.GetColumnIds()[index].GetPrimaryIndex()].GetIdentifierName();
 		});
+		conjuncts.push_back(hint.json);
 		PredicatePtr predicate(pns_predicate_lower(hint.json.c_str(), hint.json.size()));
 		texts.push_back(TakeString(pns_predicate_text(predicate.get())));
 		auto reason = TakeString(pns_predicate_unknown(predicate.get()));
@@ -275,6 +290,9 @@ static void ComplexFilterPushdown(ClientContext &context, LogicalGet &get, Funct
 			text = StringUtil::Contains(text, " OR ") ? "(" + text + ")" : text;
 		}
 	}
+#ifdef PENSIEVE_STORES
+	PruneByCatalog(context, bind_data, conjuncts);
+#endif
 	data.explain = StringUtil::Join(texts, " AND ");
 	data.explain_unknown = StringUtil::Join(unknown, "; ");
 }
@@ -293,6 +311,11 @@ static InsertionOrderPreservingMap<string> ScanToString(TableFunctionToStringInp
 	auto &bind_data = input.bind_data->Cast<MultiFileBindData>();
 	auto &data = bind_data.bind_data->Cast<ExtentBindData>();
 	result["Files"] = std::to_string(bind_data.file_list->GetTotalFileCount());
+#ifdef PENSIEVE_STORES
+	if (data.store_files) {
+		result["Table"] = DescribeStoreFiles(*data.store_files);
+	}
+#endif
 	if (!data.format.empty()) {
 		result["Format"] = data.format;
 	}

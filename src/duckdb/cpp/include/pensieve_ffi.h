@@ -21,6 +21,9 @@ typedef struct PnsScan PnsScan;
 typedef struct PnsPredicate PnsPredicate;
 typedef struct PnsWriter PnsWriter;
 typedef struct PnsBlock PnsBlock;
+typedef struct PnsStore PnsStore;
+typedef struct PnsTx PnsTx;
+typedef struct PnsTable PnsTable;
 
 enum PnsErrorKind {
 	PNS_OK = 0,
@@ -29,7 +32,8 @@ enum PnsErrorKind {
 	PNS_CORRUPT = 3,
 	PNS_UNSUPPORTED = 4,
 	PNS_INTERRUPTED = 5,
-	PNS_INTERNAL = 6
+	PNS_INTERNAL = 6,
+	PNS_CONFLICT = 7
 };
 
 // A file that DuckDB's file system opened. `read_at` fills exactly `length` bytes or fails; it may be called from
@@ -143,6 +147,49 @@ uint64_t pns_writer_bytes(PnsWriter *writer);
 int pns_writer_finish(PnsWriter *writer, char **result, char **error);
 // Drops an unfinished writer and what it wrote.
 void pns_writer_free(PnsWriter *writer);
+
+// --- stores ----------------------------------------------------------------------------------------------------------
+// Lists come as text: every record ends with U+001E, its fields are separated by U+001F.
+// `options` is a JSON object of text values with the names of ATTACH's options (storage, tenant, read_only, snapshot).
+int pns_store_open(const char *address, const char *options, PnsStore **out, char **error);
+void pns_store_free(PnsStore *store);
+// One record without end: kind, address, storage root, TLM magic that readers of the store understand (may be empty),
+// "1" when read-only.
+char *pns_store_info(PnsStore *store);
+int pns_store_databases(PnsStore *store, char **out, char **error);
+// A transaction pins every table to the snapshot it first saw. Freed without commit, it removes the extents and tables
+// it created.
+PnsTx *pns_tx_new(PnsStore *store);
+void pns_tx_free(PnsTx *transaction);
+int pns_tx_commit(PnsTx *transaction, char **error);
+int pns_tx_create_database(PnsTx *transaction, const char *name, int *created, char **error);
+int pns_tx_drop_database(PnsTx *transaction, const char *name, int cascade, int *existed, char **error);
+int pns_tx_tables(PnsTx *transaction, const char *database, char **out, char **error);
+// `at`: "", "version:<sequence>" or "timestamp:<nanoseconds>". `*out` stays null when there is no such table.
+int pns_tx_table(PnsTx *transaction, const char *database, const char *table, const char *at, PnsTable **out,
+                 char **error);
+// The schema is consumed; `types` are DuckDB's names of its types, separated by U+001F, for messages.
+int pns_tx_create_table(PnsTx *transaction, const char *database, const char *table, struct ArrowSchema *schema,
+                        const char *types, int *created, char **error);
+int pns_tx_drop_table(PnsTx *transaction, const char *database, const char *table, char **error);
+int pns_tx_add_column(PnsTx *transaction, const char *database, const char *table, struct ArrowSchema *schema,
+                      const char *types, char **error);
+// Where to write a new extent: id, object path, location. Its directory exists afterwards.
+int pns_tx_new_extent(PnsTx *transaction, const char *database, const char *table, const char *extension, char **out,
+                      char **error);
+// Makes a written extent part of the table at commit. `extent` is what pns_tx_new_extent returned, `result` what
+// pns_writer_finish did.
+int pns_tx_append(PnsTx *transaction, const char *database, const char *table, const char *extent, const char *format,
+                  const char *result, char **error);
+void pns_table_free(PnsTable *table);
+uint64_t pns_table_sequence(PnsTable *table);
+int pns_table_schema(PnsTable *table, struct ArrowSchema *out, char **error);
+// The extents that may hold a row that satisfies the predicate (null: all of them). The first record counts: extents
+// considered, ruled out by time, distinct, tokens, paths, and notes. Then one record per extent: location, bytes, rows.
+int pns_table_extents(PnsTable *table, const PnsPredicate *predicate, const char *disabled, char **out, char **error);
+// Rows of pensieve_snapshots, pensieve_extents, pensieve_column_stats.
+int pns_table_list_schema(const char *function, struct ArrowSchema *out, char **error);
+int pns_table_list(PnsTable *table, const char *function, struct ArrowArray *out, char **error);
 
 // --- settings --------------------------------------------------------------------------------------------------------
 void pns_set_metadata_cache_bytes(uint64_t bytes);

@@ -52,6 +52,24 @@ struct BlockDeleter {
 		pns_block_free(block);
 	}
 };
+struct StoreDeleter {
+	void operator()(PnsStore *store) const {
+		pns_store_free(store);
+	}
+};
+struct TxDeleter {
+	void operator()(PnsTx *transaction) const {
+		pns_tx_free(transaction);
+	}
+};
+struct TableDeleter {
+	void operator()(PnsTable *table) const {
+		pns_table_free(table);
+	}
+};
+using StorePtr = std::unique_ptr<PnsStore, StoreDeleter>;
+using TxPtr = std::unique_ptr<PnsTx, TxDeleter>;
+using TablePtr = std::unique_ptr<PnsTable, TableDeleter>;
 using ReaderPtr = std::unique_ptr<PnsReader, ReaderDeleter>;
 using ScanPtr = std::unique_ptr<PnsScan, ScanDeleter>;
 using PredicatePtr = std::unique_ptr<PnsPredicate, PredicateDeleter>;
@@ -81,9 +99,13 @@ void RegisterTables(ExtensionLoader &loader);
 void RegisterDendro(ExtensionLoader &loader);
 void RegisterDendroCopy(ExtensionLoader &loader);
 void RegisterSettings(ExtensionLoader &loader);
+void RegisterStores(ExtensionLoader &loader);
 
 //! The functions that read TLM extents, any extent, and Parquet extents.
 TableFunctionSet GetReadFunction(const string &name, const string &format);
+
+//! Kinds of evidence the session does not want used, separated by commas.
+string DisabledEvidence(ClientContext &context);
 
 //! Value of a setting of ours, or NULL.
 Value GetSetting(ClientContext &context, const char *name);

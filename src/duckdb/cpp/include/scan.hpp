@@ -25,6 +25,8 @@ struct Hint {
 	vector<pair<string, LogicalType>> columns;
 };
 
+class StoreFileList;
+
 struct ExtentBindData : public TableFunctionData {
 	string format;
 	vector<Hint> hints;
@@ -42,6 +44,8 @@ struct ExtentBindData : public TableFunctionData {
 	//! The filters as the core understood them, and what it could not lower; for EXPLAIN.
 	string explain;
 	string explain_unknown;
+	//! The extents of a store's table, if that is what is scanned.
+	shared_ptr<StoreFileList> store_files;
 
 	unique_ptr<FunctionData> Copy() const override;
 };
@@ -194,6 +198,13 @@ struct ExtentInterface : public MultiFileReaderInterface {
 
 	string format;
 };
+
+//! Stage 1: lets the catalog rule out extents by conjuncts in the core's JSON. Does nothing for plain files.
+void PruneByCatalog(ClientContext &context, MultiFileBindData &bind_data, const vector<string> &conjuncts);
+//! Counts what stage 1 ruled out.
+void CountStoreFiles(PnsScan *scan, const StoreFileList &files, idx_t remaining);
+//! What EXPLAIN says about a store's table.
+string DescribeStoreFiles(const StoreFileList &files);
 
 //! Row counts and statistics of every block, for answers from metadata.
 vector<PartitionStatistics> ScanPartitionStats(ClientContext &context, GetPartitionStatsInput &input);

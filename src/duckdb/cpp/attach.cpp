@@ -1,0 +1,534 @@
+// ATTACH … (TYPE pensieve): catalog, schemas, tables and transactions over a store of the core.
+#ifdef PENSIEVE_STORES
+#include "store.hpp"
+
+#include "duckdb/common/arrow/arrow_converter.hpp"
+#include "duckdb/execution/physical_plan_generator.hpp"
+#include "duckdb/main/attached_database.hpp"
+#include "duckdb/main/config.hpp"
+#include "duckdb/parser/parsed_data/alter_table_info.hpp"
+#include "duckdb/parser/parsed_data/attach_info.hpp"
+#include "duckdb/parser/parsed_data/create_schema_info.hpp"
+#include "duckdb/parser/parsed_data/create_table_info.hpp"
+#include "duckdb/parser/parsed_data/drop_info.hpp"
+#include "duckdb/planner/parsed_data/bound_create_table_info.hpp"
+#include "duckdb/planner/tableref/bound_at_clause.hpp"
+#include "duckdb/storage/database_size.hpp"
+#include "duckdb/storage/storage_extension.hpp"
+#include "duckdb/storage/table_storage_info.hpp"
+
+namespace pensieve {
+
+void RegisterStoreScan(ExtensionLoader &loader);
+void RegisterStoreLists(ExtensionLoader &loader);
+
+//===--------------------------------------------------------------------===//
+// Transactions
+//===--------------------------------------------------------------------===//
+
+StoreTransaction::StoreTransaction(TransactionManager &manager, ClientContext &context, StoreCatalog &catalog_p)
+    : Transaction(manager, context), catalog(catalog_p), handle(pns_tx_new(catalog_p.store->handle.get())) {
+}
+
+StoreTransaction &StoreTransaction::Get(CatalogTransaction transaction) {
+	if (!transaction.transaction) {
+		throw InternalException("pensieve: a store was asked for something outside a transaction");
+	}
+	return transaction.transaction->Cast<StoreTransaction>();
+}
+
+StoreTransaction &StoreTransaction::Get(ClientContext &context, Catalog &catalog) {
+	return Transaction::Get(context, catalog).Cast<StoreTransaction>();
+}
+
+const vector<string> &StoreTransaction::Databases() {
+	if (!databases) {
+		char *text = nullptr;
+		char *error = nullptr;
+		Check(pns_store_databases(catalog.store->handle.get(), &text, &error), error);
+		databases = make_uniq<vector<string>>();
+		for (auto &record : SplitRecords(TakeString(text))) {
+			databases->push_back(record[0]);
+		}
+	}
+	return *databases;
+}
+
+void StoreTransaction::ForgetDatabases() {
+	databases.reset();
+}
+
+string StoreTransaction::ResolveDatabase(const string &name) {
+	string result;
+	for (auto &database : Databases()) {
+		if (database == name) {
+			return database;
+		}
+		if (StringUtil::CIEquals(database, name)) {
+			result = database;
+		}
+	}
+	return result;
+}
+
+namespace {
+
+class StoreTransactionManager : public TransactionManager {
+  public:
+	StoreTransactionManager(AttachedDatabase &db, StoreCatalog &catalog_p)
+	    : TransactionManager(db), catalog(catalog_p) {
+	}
+
+	Transaction &StartTransaction(ClientContext &context) override {
+		auto transaction = make_uniq<StoreTransaction>(*this, context, catalog);
+		auto &result = *transaction;
+		lock_guard<mutex> guard(lock);
+		transactions[&result] = std::move(transaction);
+		return result;
+	}
+	ErrorData CommitTransaction(ClientContext &, Transaction &transaction) override {
+		auto owned = Take(transaction);
+		char *error = nullptr;
+		auto kind = pns_tx_commit(owned->handle.get(), &error);
+		if (kind == PNS_OK) {
+			return ErrorData();
+		}
+		try {
+			ThrowError(kind, error);
+		} catch (std::exception &failure) {
+			return ErrorData(failure);
+		}
+	}
+	void RollbackTransaction(Transaction &transaction) override {
+		// dropping the handle takes back what was written
+		Take(transaction);
+	}
+	void Checkpoint(ClientContext &, bool) override {
+	}
+
+  private:
+	unique_ptr<StoreTransaction> Take(Transaction &transaction) {
+		lock_guard<mutex> guard(lock);
+		auto entry = transactions.find(&transaction);
+		if (entry == transactions.end()) {
+			throw InternalException("pensieve: unknown transaction");
+		}
+		auto result = std::move(entry->second);
+		transactions.erase(entry);
+		return result;
+	}
+
+	StoreCatalog &catalog;
+	mutex lock;
+	unordered_map<Transaction *, unique_ptr<StoreTransaction>> transactions;
+};
+
+//! The columns as Arrow, and DuckDB's names of their types for messages.
+void ExportColumns(ClientContext &context, const vector<LogicalType> &types, const vector<string> &names,
+                   const string &table, ArrowSchemaWrapper &schema, string &type_names) {
+	ClientProperties options("UTC", ArrowOffsetSize::REGULAR, false, false, true, ArrowFormatVersion::V1_0, &context);
+	for (idx_t i = 0; i < types.size(); i++) {
+		type_names += (i == 0 ? "" : "\x1f") + types[i].ToString();
+	}
+	try {
+		ArrowConverter::ToArrowSchema(&schema.arrow_schema, types, names, options);
+	} catch (std::exception &error) {
+		throw NotImplementedException("%s: a column has a type that extents cannot hold: %s", table,
+		                              ErrorData(error).RawMessage());
+	}
+}
+
+string AtText(const EntryLookupInfo &lookup) {
+	auto at = lookup.GetAtClause();
+	if (!at) {
+		return string();
+	}
+	auto &value = at->GetValue();
+	if (value.IsNull()) {
+		throw BinderException("AT (%s => NULL) names no snapshot", at->Unit().GetIdentifierName());
+	}
+	if (at->Unit() == "version") {
+		return "version:" + std::to_string(UBigIntValue::Get(value.DefaultCastAs(LogicalType::UBIGINT)));
+	}
+	if (at->Unit() == "timestamp") {
+		// an instant: a TIMESTAMP is taken as UTC
+		auto instant = value.DefaultCastAs(LogicalType::TIMESTAMP_TZ);
+		return "timestamp:" + std::to_string(instant.GetValueUnsafe<int64_t>() * 1000 + 999);
+	}
+	throw BinderException("AT (%s => …): a store knows VERSION and TIMESTAMP", at->Unit().GetIdentifierName());
+}
+
+} // namespace
+
+//===--------------------------------------------------------------------===//
+// Tables
+//===--------------------------------------------------------------------===//
+
+StoreTableEntry::StoreTableEntry(Catalog &catalog, SchemaCatalogEntry &schema, CreateTableInfo &info,
+                                 shared_ptr<StoreTable> table_p)
+    : TableCatalogEntry(catalog, schema, info), table(std::move(table_p)), columns(std::move(info.columns)) {
+}
+
+TableFunction StoreTableEntry::GetScanFunction(ClientContext &context, unique_ptr<FunctionData> &bind_data) {
+	return StoreScanFunction(context, table, bind_data);
+}
+
+TableStorageInfo StoreTableEntry::GetStorageInfo(ClientContext &) {
+	return TableStorageInfo();
+}
+
+//===--------------------------------------------------------------------===//
+// Schemas
+//===--------------------------------------------------------------------===//
+
+StoreSchema::StoreSchema(Catalog &catalog, CreateSchemaInfo &info, string database_p)
+    : SchemaCatalogEntry(catalog, info), database(std::move(database_p)) {
+}
+
+static vector<string> TableNames(StoreTransaction &transaction, const string &database) {
+	char *text = nullptr;
+	char *error = nullptr;
+	Check(pns_tx_tables(transaction.handle.get(), database.c_str(), &text, &error), error);
+	vector<string> result;
+	for (auto &record : SplitRecords(TakeString(text))) {
+		result.push_back(record[0]);
+	}
+	return result;
+}
+
+optional_ptr<CatalogEntry> StoreSchema::Find(StoreTransaction &transaction, ClientContext &context, const string &name,
+                                             const string &at) {
+	lock_guard<mutex> guard(transaction.lock);
+	auto key = database + "\x1f" + name + "\x1f" + at;
+	auto known = transaction.tables.find(key);
+	if (known != transaction.tables.end()) {
+		return known->second;
+	}
+	auto &store = transaction.catalog.store;
+	auto table = LookupStoreTable(context, store, transaction.handle.get(), database, name, at);
+	if (!table) {
+		for (auto &other : TableNames(transaction, database)) {
+			if (other != name && StringUtil::CIEquals(other, name)) {
+				table = LookupStoreTable(context, store, transaction.handle.get(), database, other, at);
+				break;
+			}
+		}
+	}
+	if (!table) {
+		return nullptr;
+	}
+	CreateTableInfo info(*this, Identifier(table->name));
+	for (idx_t i = 0; i < table->names.size(); i++) {
+		info.columns.AddColumn(ColumnDefinition(table->names[i], table->types[i]));
+	}
+	auto entry = make_uniq<StoreTableEntry>(catalog, *this, info, std::move(table));
+	optional_ptr<CatalogEntry> result = entry.get();
+	transaction.entries.push_back(std::move(entry));
+	transaction.tables[key] = result;
+	return result;
+}
+
+//! Entries that no longer show the table's state.
+static void ForgetTables(StoreTransaction &transaction) {
+	lock_guard<mutex> guard(transaction.lock);
+	transaction.tables.clear();
+}
+
+optional_ptr<CatalogEntry> StoreSchema::LookupEntry(CatalogTransaction transaction, const EntryLookupInfo &lookup) {
+	if (lookup.GetCatalogType() != CatalogType::TABLE_ENTRY) {
+		return nullptr;
+	}
+	return Find(StoreTransaction::Get(transaction), transaction.GetContext(), lookup.GetEntryName(), AtText(lookup));
+}
+
+void StoreSchema::Scan(ClientContext &context, CatalogType type, const std::function<void(CatalogEntry &)> &callback) {
+	if (type != CatalogType::TABLE_ENTRY) {
+		return;
+	}
+	auto &transaction = StoreTransaction::Get(context, catalog);
+	for (auto &name : TableNames(transaction, database)) {
+		auto entry = Find(transaction, context, name, string());
+		if (entry) {
+			callback(*entry);
+		}
+	}
+}
+
+void StoreSchema::Scan(CatalogType, const std::function<void(CatalogEntry &)> &) {
+	throw NotImplementedException("a store is listed inside a transaction only");
+}
+
+static void CheckWritable(const Store &store) {
+	if (store.read_only) {
+		throw InvalidInputException("%s is attached read-only", store.address);
+	}
+}
+
+optional_ptr<CatalogEntry> StoreSchema::CreateTable(CatalogTransaction transaction_p, BoundCreateTableInfo &info) {
+	auto &transaction = StoreTransaction::Get(transaction_p);
+	auto &context = transaction_p.GetContext();
+	auto &base = info.Base();
+	auto &store = *transaction.catalog.store;
+	CheckWritable(store);
+	auto name = base.GetTableName().GetIdentifierName();
+	auto existing = Find(transaction, context, name, string());
+	if (existing) {
+		if (base.on_conflict == OnCreateConflict::IGNORE_ON_CONFLICT) {
+			return nullptr;
+		}
+		if (base.on_conflict == OnCreateConflict::REPLACE_ON_CONFLICT) {
+			throw NotImplementedException("CREATE OR REPLACE TABLE %s.%s: drop the table first", database, name);
+		}
+		throw CatalogException("Table with name \"%s\" already exists in %s!", name, database);
+	}
+	if (!base.constraints.empty()) {
+		throw NotImplementedException(
+		    "Table %s.%s: a store keeps no constraints (NOT NULL, PRIMARY KEY, UNIQUE, CHECK); "
+		    "leave them out",
+		    database, name);
+	}
+	vector<LogicalType> types;
+	vector<string> names;
+	for (auto &column : base.columns.Logical()) {
+		if (column.Generated() || column.HasDefaultValue()) {
+			throw NotImplementedException("Column \"%s\" of %s.%s: a store keeps no defaults and no generated columns",
+			                              column.Name().GetIdentifierName(), database, name);
+		}
+		types.push_back(column.Type());
+		names.push_back(column.Name().GetIdentifierName());
+	}
+	ArrowSchemaWrapper schema;
+	string type_names;
+	ExportColumns(context, types, names, database + "." + name, schema, type_names);
+	char *error = nullptr;
+	int created = 0;
+	if (transaction.ResolveDatabase(database).empty()) {
+		// the default schema is there even before anything is in it
+		int made = 0;
+		Check(pns_tx_create_database(transaction.handle.get(), database.c_str(), &made, &error), error);
+		transaction.ForgetDatabases();
+	}
+	auto status = pns_tx_create_table(transaction.handle.get(), database.c_str(), name.c_str(),
+	                                  reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), type_names.c_str(),
+	                                  &created, &error);
+	schema.arrow_schema.release = nullptr;
+	Check(status, error);
+	if (!created && base.on_conflict != OnCreateConflict::IGNORE_ON_CONFLICT) {
+		throw CatalogException("Table with name \"%s\" already exists in %s!", name, database);
+	}
+	ForgetTables(transaction);
+	return Find(transaction, context, name, string());
+}
+
+void StoreSchema::DropEntry(ClientContext &context, DropInfo &info) {
+	auto &transaction = StoreTransaction::Get(context, catalog);
+	CheckWritable(*transaction.catalog.store);
+	auto name = info.GetQualifiedName().Name().GetIdentifierName();
+	if (info.type != CatalogType::TABLE_ENTRY) {
+		throw NotImplementedException("a store has tables only: cannot drop \"%s\"", name);
+	}
+	auto entry = Find(transaction, context, name, string());
+	if (!entry) {
+		if (info.if_not_found == OnEntryNotFound::RETURN_NULL) {
+			return;
+		}
+		throw CatalogException("Table with name %s does not exist in %s!", name, database);
+	}
+	auto &table = *entry->Cast<StoreTableEntry>().table;
+	char *error = nullptr;
+	Check(pns_tx_drop_table(transaction.handle.get(), database.c_str(), table.name.c_str(), &error), error);
+	ForgetTables(transaction);
+}
+
+void StoreSchema::Alter(CatalogTransaction transaction_p, AlterInfo &info) {
+	auto &transaction = StoreTransaction::Get(transaction_p);
+	auto &context = transaction_p.GetContext();
+	CheckWritable(*transaction.catalog.store);
+	auto name = info.GetQualifiedName().Name().GetIdentifierName();
+	if (info.type != AlterType::ALTER_TABLE ||
+	    info.Cast<AlterTableInfo>().alter_table_type != AlterTableType::ADD_COLUMN) {
+		throw NotImplementedException("ALTER %s: tables of a store can only get new columns (ALTER TABLE … ADD COLUMN)",
+		                              name);
+	}
+	auto &add = info.Cast<AddColumnInfo>();
+	auto entry = Find(transaction, context, name, string());
+	if (!entry) {
+		if (info.if_not_found == OnEntryNotFound::RETURN_NULL) {
+			return;
+		}
+		throw CatalogException("Table with name %s does not exist in %s!", name, database);
+	}
+	auto &table = *entry->Cast<StoreTableEntry>().table;
+	auto column = add.new_column.Name().GetIdentifierName();
+	if (add.new_column.Generated() || add.new_column.HasDefaultValue()) {
+		throw NotImplementedException("Column \"%s\" of %s: a store keeps no defaults and no generated columns", column,
+		                              table.QualifiedName());
+	}
+	for (auto &existing : table.names) {
+		if (existing == add.new_column.Name()) {
+			if (add.if_column_not_exists) {
+				return;
+			}
+			throw CatalogException("Column with name %s already exists in %s!", column, table.QualifiedName());
+		}
+	}
+	ArrowSchemaWrapper schema;
+	string type_names;
+	ExportColumns(context, {add.new_column.Type()}, {column}, table.QualifiedName(), schema, type_names);
+	char *error = nullptr;
+	auto status =
+	    pns_tx_add_column(transaction.handle.get(), database.c_str(), table.name.c_str(),
+		                  reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), type_names.c_str(), &error);
+	schema.arrow_schema.release = nullptr;
+	Check(status, error);
+	ForgetTables(transaction);
+}
+
+static NotImplementedException TablesOnly(const char *what) {
+	return NotImplementedException("a store has tables only: it cannot hold %s", what);
+}
+optional_ptr<CatalogEntry> StoreSchema::CreateIndex(CatalogTransaction, CreateIndexInfo &, TableCatalogEntry &) {
+	throw TablesOnly("indexes");
+}
+optional_ptr<CatalogEntry> StoreSchema::CreateFunction(CatalogTransaction, CreateFunctionInfo &) {
+	throw TablesOnly("functions");
+}
+optional_ptr<CatalogEntry> StoreSchema::CreateView(CatalogTransaction, CreateViewInfo &) {
+	throw TablesOnly("views");
+}
+optional_ptr<CatalogEntry> StoreSchema::CreateSequence(CatalogTransaction, CreateSequenceInfo &) {
+	throw TablesOnly("sequences");
+}
+optional_ptr<CatalogEntry> StoreSchema::CreateType(CatalogTransaction, CreateTypeInfo &) {
+	throw TablesOnly("types");
+}
+
+//===--------------------------------------------------------------------===//
+// The catalog
+//===--------------------------------------------------------------------===//
+
+StoreCatalog::StoreCatalog(AttachedDatabase &db, shared_ptr<Store> store_p) : Catalog(db), store(std::move(store_p)) {
+}
+
+StoreSchema &StoreCatalog::Schema(const string &database) {
+	lock_guard<mutex> guard(lock);
+	auto &schema = schemas[database];
+	if (!schema) {
+		CreateSchemaInfo info;
+		info.SetQualifiedName(QualifiedName(GetName(), Identifier(database), Identifier()));
+		schema = make_uniq<StoreSchema>(*this, info, database);
+	}
+	return *schema;
+}
+
+optional_ptr<SchemaCatalogEntry> StoreCatalog::LookupSchema(CatalogTransaction transaction_p,
+                                                            const EntryLookupInfo &lookup_p,
+                                                            OnEntryNotFound if_not_found) {
+	auto &transaction = StoreTransaction::Get(transaction_p);
+	return LookupSchemaPath(transaction_p, lookup_p, if_not_found,
+	                        [&](const EntryLookupInfo &lookup) -> optional_ptr<CatalogEntry> {
+		                        auto database = transaction.ResolveDatabase(lookup.GetEntryName());
+		                        if (database.empty() && lookup.GetEntryIdentifier() == DEFAULT_SCHEMA) {
+			                        database = DEFAULT_SCHEMA;
+		                        }
+		                        if (database.empty()) {
+			                        return nullptr;
+		                        }
+		                        return &Schema(database);
+	                        });
+}
+
+void StoreCatalog::ScanSchemas(ClientContext &context, std::function<void(SchemaCatalogEntry &)> callback) {
+	auto &transaction = StoreTransaction::Get(context, *this);
+	auto databases = transaction.Databases();
+	for (auto &database : databases) {
+		callback(Schema(database));
+	}
+	if (transaction.ResolveDatabase(DEFAULT_SCHEMA).empty()) {
+		callback(Schema(DEFAULT_SCHEMA));
+	}
+}
+
+optional_ptr<CatalogEntry> StoreCatalog::CreateSchema(CatalogTransaction transaction_p, CreateSchemaInfo &info) {
+	auto &transaction = StoreTransaction::Get(transaction_p);
+	CheckWritable(*store);
+	auto name = info.SchemaName().GetIdentifierName();
+	if (!transaction.ResolveDatabase(name).empty()) {
+		if (info.on_conflict == OnCreateConflict::IGNORE_ON_CONFLICT) {
+			return nullptr;
+		}
+		throw CatalogException("Schema with name \"%s\" already exists!", name);
+	}
+	char *error = nullptr;
+	int created = 0;
+	Check(pns_tx_create_database(transaction.handle.get(), name.c_str(), &created, &error), error);
+	transaction.ForgetDatabases();
+	return &Schema(name);
+}
+
+void StoreCatalog::DropSchema(ClientContext &context, DropInfo &info) {
+	auto &transaction = StoreTransaction::Get(context, *this);
+	CheckWritable(*store);
+	auto &qualified = info.GetQualifiedName();
+	auto name = (qualified.Name().empty() ? qualified.Schema() : qualified.Name()).GetIdentifierName();
+	auto database = transaction.ResolveDatabase(name);
+	if (database.empty()) {
+		if (info.if_not_found == OnEntryNotFound::RETURN_NULL) {
+			return;
+		}
+		throw CatalogException("Schema with name \"%s\" does not exist!", name);
+	}
+	char *error = nullptr;
+	int existed = 0;
+	Check(pns_tx_drop_database(transaction.handle.get(), database.c_str(), info.cascade ? 1 : 0, &existed, &error),
+	      error);
+	transaction.ForgetDatabases();
+	ForgetTables(transaction);
+}
+
+DatabaseSize StoreCatalog::GetDatabaseSize(ClientContext &) {
+	return DatabaseSize();
+}
+
+PhysicalOperator &StoreCatalog::PlanDelete(ClientContext &, PhysicalPlanGenerator &, LogicalDelete &,
+                                           PhysicalOperator &) {
+	throw NotImplementedException("DELETE from a store is not available yet");
+}
+
+PhysicalOperator &StoreCatalog::PlanUpdate(ClientContext &, PhysicalPlanGenerator &, LogicalUpdate &,
+                                           PhysicalOperator &) {
+	throw NotImplementedException("UPDATE of a store is not available: extents are immutable; insert corrected rows");
+}
+
+//===--------------------------------------------------------------------===//
+// ATTACH
+//===--------------------------------------------------------------------===//
+
+static unique_ptr<Catalog> AttachStore(optional_ptr<StorageExtensionInfo>, ClientContext &context, AttachedDatabase &db,
+                                       const string &, AttachInfo &info, AttachOptions &options) {
+	vector<pair<string, string>> pairs;
+	for (auto &option : options.options) {
+		pairs.emplace_back(StringUtil::Lower(option.first), option.second.ToString());
+	}
+	if (options.access_mode == AccessMode::READ_ONLY) {
+		pairs.emplace_back("read_only", "true");
+	}
+	return make_uniq<StoreCatalog>(db, OpenStore(context, info.path, pairs));
+}
+
+static unique_ptr<TransactionManager> CreateStoreTransactions(optional_ptr<StorageExtensionInfo>, AttachedDatabase &db,
+                                                              Catalog &catalog) {
+	return make_uniq<StoreTransactionManager>(db, catalog.Cast<StoreCatalog>());
+}
+
+void RegisterStores(ExtensionLoader &loader) {
+	RegisterStoreScan(loader);
+	RegisterStoreLists(loader);
+	auto extension = make_shared_ptr<StorageExtension>();
+	extension->attach = AttachStore;
+	extension->create_transaction_manager = CreateStoreTransactions;
+	StorageExtension::Register(DBConfig::GetConfig(loader.GetDatabaseInstance()), "pensieve", std::move(extension));
+}
+
+} // namespace pensieve
+#endif // PENSIEVE_STORES

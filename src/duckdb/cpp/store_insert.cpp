@@ -1,0 +1,217 @@
+// INSERT INTO and CREATE TABLE AS: rows become extents in the store, which COMMIT makes visible.
+#ifdef PENSIEVE_STORES
+#include "store.hpp"
+
+#include "duckdb/execution/physical_plan_generator.hpp"
+#include "duckdb/function/copy_function.hpp"
+#include "duckdb/parser/parsed_data/copy_info.hpp"
+#include "duckdb/planner/operator/logical_create_table.hpp"
+#include "duckdb/planner/operator/logical_insert.hpp"
+#include "duckdb/planner/parsed_data/bound_create_table_info.hpp"
+
+namespace pensieve {
+
+namespace {
+
+//! One extent being written, and the writer's own states.
+struct StoreInsertGlobalState : public GlobalSinkState {
+	StoreInsertGlobalState(ClientContext &context, StoreTransaction &transaction_p, shared_ptr<StoreTable> table_p)
+	    : transaction(transaction_p), table(std::move(table_p)) {
+		auto setting = GetSetting(context, "pensieve_write_format");
+		format = setting.IsNull() ? "tlm" : setting.ToString();
+		if (!table->store->magic.empty()) {
+			// readers of such a store know one format
+			format = "tlm";
+		}
+		function = make_uniq<CopyFunction>(GetExtentCopyFunction(format));
+		CopyInfo info;
+		info.is_from = false;
+		if (!table->store->magic.empty()) {
+			info.options["magic"] = {Value(table->store->magic)};
+		}
+		CopyFunctionBindInput input(info, function->function_info);
+		bind_data = function->copy_to_bind(context, input, table->names, table->types);
+	}
+
+	StoreTransaction &transaction;
+	shared_ptr<StoreTable> table;
+	string format;
+	unique_ptr<CopyFunction> function;
+	unique_ptr<FunctionData> bind_data;
+	mutex lock;
+	//! Id, object path and location of the extent, as the core wrote them.
+	string extent;
+	unique_ptr<GlobalFunctionData> writer;
+	idx_t rows = 0;
+
+	//! The writer; the file is created when the first row arrives.
+	GlobalFunctionData &Writer(ClientContext &context) {
+		lock_guard<mutex> guard(lock);
+		if (!writer) {
+			char *text = nullptr;
+			char *error = nullptr;
+			auto extension = format == "parquet" ? "parquet" : table->store->magic.empty() ? "tlm" : "pnsv";
+			Check(pns_tx_new_extent(transaction.handle.get(), table->database.c_str(), table->name.c_str(), extension,
+			                        &text, &error),
+			      error);
+			extent = TakeString(text);
+			auto fields = SplitRecords(extent)[0];
+			writer = function->copy_to_initialize_global(context, *bind_data, fields[2]);
+		}
+		return *writer;
+	}
+};
+
+struct StoreInsertLocalState : public LocalSinkState {
+	unique_ptr<LocalFunctionData> writer;
+	idx_t rows = 0;
+};
+
+struct StoreInsertSourceState : public GlobalSourceState {
+	bool done = false;
+};
+
+//! INSERT into a table, or creation of one with rows.
+class StoreInsert : public PhysicalOperator {
+  public:
+	static constexpr const PhysicalOperatorType TYPE = PhysicalOperatorType::EXTENSION;
+
+	StoreInsert(PhysicalPlan &plan, vector<LogicalType> types, idx_t cardinality, Catalog &catalog_p,
+	            optional_ptr<StoreTableEntry> table_p, SchemaCatalogEntry *schema_p,
+	            unique_ptr<BoundCreateTableInfo> info_p, bool parallel_p)
+	    : PhysicalOperator(plan, PhysicalOperatorType::EXTENSION, std::move(types), cardinality), catalog(catalog_p),
+	      table(table_p), schema(schema_p), info(std::move(info_p)), parallel(parallel_p) {
+	}
+
+	Catalog &catalog;
+	optional_ptr<StoreTableEntry> table;
+	SchemaCatalogEntry *schema;
+	unique_ptr<BoundCreateTableInfo> info;
+	bool parallel;
+
+	string GetName() const override {
+		return info ? "PENSIEVE_CREATE_TABLE_AS" : "PENSIEVE_INSERT";
+	}
+
+	unique_ptr<GlobalSinkState> GetGlobalSinkState(ClientContext &context) const override {
+		auto &transaction = StoreTransaction::Get(context, catalog);
+		auto target = table;
+		if (info) {
+			auto created = schema->CreateTable(schema->GetCatalogTransaction(context), *info);
+			if (!created) {
+				throw CatalogException("the table was created by somebody else meanwhile");
+			}
+			target = &created->Cast<StoreTableEntry>();
+		}
+		return make_uniq<StoreInsertGlobalState>(context, transaction, target->table);
+	}
+	unique_ptr<LocalSinkState> GetLocalSinkState(ExecutionContext &) const override {
+		return make_uniq<StoreInsertLocalState>();
+	}
+	SinkResultType Sink(ExecutionContext &context, DataChunk &chunk, OperatorSinkInput &input) const override {
+		auto &global = input.global_state.Cast<StoreInsertGlobalState>();
+		auto &local = input.local_state.Cast<StoreInsertLocalState>();
+		if (chunk.size() == 0) {
+			return SinkResultType::NEED_MORE_INPUT;
+		}
+		auto &writer = global.Writer(context.client);
+		if (!local.writer) {
+			local.writer = global.function->copy_to_initialize_local(context, *global.bind_data);
+		}
+		local.rows += chunk.size();
+		global.function->copy_to_sink(context, *global.bind_data, writer, *local.writer, chunk);
+		return SinkResultType::NEED_MORE_INPUT;
+	}
+	SinkCombineResultType Combine(ExecutionContext &context, OperatorSinkCombineInput &input) const override {
+		auto &global = input.global_state.Cast<StoreInsertGlobalState>();
+		auto &local = input.local_state.Cast<StoreInsertLocalState>();
+		if (local.writer) {
+			global.function->copy_to_combine(context, *global.bind_data, *global.writer, *local.writer);
+			lock_guard<mutex> guard(global.lock);
+			global.rows += local.rows;
+		}
+		return SinkCombineResultType::FINISHED;
+	}
+	SinkFinalizeType Finalize(Pipeline &, Event &, ClientContext &context,
+	                          OperatorSinkFinalizeInput &input) const override {
+		auto &global = input.global_state.Cast<StoreInsertGlobalState>();
+		if (!global.writer) {
+			return SinkFinalizeType::READY;
+		}
+		global.function->copy_to_finalize(context, *global.bind_data, *global.writer);
+		CopyFunctionFileStatistics statistics;
+		global.function->copy_to_get_written_statistics(context, *global.bind_data, *global.writer, statistics);
+		auto result = statistics.extra_info["extent"].ToString();
+		auto &transaction = global.transaction;
+		char *error = nullptr;
+		Check(pns_tx_append(transaction.handle.get(), global.table->database.c_str(), global.table->name.c_str(),
+		                    global.extent.c_str(), global.format.c_str(), result.c_str(), &error),
+		      error);
+		// later reads of this transaction see the rows
+		lock_guard<mutex> guard(transaction.lock);
+		transaction.tables.clear();
+		return SinkFinalizeType::READY;
+	}
+	bool IsSink() const override {
+		return true;
+	}
+	bool ParallelSink() const override {
+		return parallel;
+	}
+	bool SinkOrderDependent() const override {
+		return !parallel;
+	}
+
+	unique_ptr<GlobalSourceState> GetGlobalSourceState(ClientContext &) const override {
+		return make_uniq<StoreInsertSourceState>();
+	}
+	SourceResultType GetDataInternal(ExecutionContext &, DataChunk &chunk, OperatorSourceInput &input) const override {
+		auto &state = input.global_state.Cast<StoreInsertSourceState>();
+		if (state.done) {
+			return SourceResultType::FINISHED;
+		}
+		state.done = true;
+		auto &global = sink_state->Cast<StoreInsertGlobalState>();
+		chunk.SetValue(0, 0, Value::BIGINT(NumericCast<int64_t>(global.rows)));
+		chunk.SetChildCardinality(1);
+		return SourceResultType::FINISHED;
+	}
+	bool IsSource() const override {
+		return true;
+	}
+};
+
+} // namespace
+
+PhysicalOperator &StoreCatalog::PlanInsert(ClientContext &context, PhysicalPlanGenerator &planner, LogicalInsert &op,
+                                           optional_ptr<PhysicalOperator> plan) {
+	if (store->read_only) {
+		throw InvalidInputException("%s is attached read-only", store->address);
+	}
+	if (op.return_chunk) {
+		throw NotImplementedException("INSERT … RETURNING is not available for stores");
+	}
+	if (op.on_conflict_info.action_type != OnConflictAction::THROW) {
+		throw NotImplementedException("INSERT … ON CONFLICT is not available for stores: they keep no keys");
+	}
+	if (!op.column_index_map.empty()) {
+		plan = planner.ResolveDefaultsProjection(op, *plan);
+	}
+	auto parallel = !PhysicalPlanGenerator::PreserveInsertionOrder(context, *plan);
+	auto &insert = planner.Make<StoreInsert>(op.types, op.estimated_cardinality, *this,
+	                                         &op.table.Cast<StoreTableEntry>(), nullptr, nullptr, parallel);
+	insert.children.push_back(*plan);
+	return insert;
+}
+
+PhysicalOperator &StoreCatalog::PlanCreateTableAs(ClientContext &context, PhysicalPlanGenerator &planner,
+                                                  LogicalCreateTable &op, PhysicalOperator &plan) {
+	auto parallel = !PhysicalPlanGenerator::PreserveInsertionOrder(context, plan);
+	auto &insert = planner.Make<StoreInsert>(op.types, op.estimated_cardinality, *this, nullptr, &op.schema,
+	                                         std::move(op.info), parallel);
+	insert.children.push_back(plan);
+	return insert;
+}
+
+} // namespace pensieve
+#endif // PENSIEVE_STORES

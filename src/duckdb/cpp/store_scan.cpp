@@ -1,0 +1,345 @@
+// The scan of a store's table: extents from the catalog, stage 1, and pensieve_scan.
+#ifdef PENSIEVE_STORES
+#include "store.hpp"
+
+#include "duckdb/common/opener_file_system.hpp"
+#include "duckdb/parser/expression/constant_expression.hpp"
+
+namespace pensieve {
+
+static constexpr char FIELD = '\x1f';
+static constexpr char RECORD = '\x1e';
+
+vector<vector<string>> SplitRecords(const string &text) {
+	vector<vector<string>> result;
+	idx_t start = 0;
+	for (idx_t i = 0; i <= text.size(); i++) {
+		if (i < text.size() && text[i] != RECORD) {
+			continue;
+		}
+		if (i > start) {
+			vector<string> fields;
+			idx_t field = start;
+			for (idx_t j = start; j <= i; j++) {
+				if (j == i || text[j] == FIELD) {
+					fields.push_back(text.substr(field, j - field));
+					field = j + 1;
+				}
+			}
+			result.push_back(std::move(fields));
+		}
+		start = i + 1;
+	}
+	return result;
+}
+
+static string QuoteJson(const string &text) {
+	string out = "\"";
+	for (auto c : text) {
+		if (c == '"' || c == '\\') {
+			out += '\\';
+			out += c;
+		} else if (static_cast<unsigned char>(c) < 0x20) {
+			out += StringUtil::Format("\\u%04x", int(static_cast<unsigned char>(c)));
+		} else {
+			out += c;
+		}
+	}
+	return out + "\"";
+}
+
+shared_ptr<Store> OpenStore(ClientContext &context, const string &address_p,
+                            const vector<pair<string, string>> &options) {
+	auto &fs = FileSystem::GetFileSystem(context);
+	auto address = StringUtil::Contains(address_p, "://") ? address_p : fs.ExpandPath(address_p);
+	auto lower = StringUtil::Lower(address);
+	auto is_file = StringUtil::EndsWith(lower, ".db") || StringUtil::EndsWith(lower, ".sqlite") ||
+	               StringUtil::EndsWith(lower, ".sqlite3");
+	auto &opener = static_cast<OpenerFileSystem &>(fs);
+	if (is_file) {
+		opener.VerifyCanAccessFile(address);
+	} else {
+		opener.VerifyCanAccessDirectory(address);
+	}
+	string json = "{";
+	for (auto &option : options) {
+		json += (json.size() > 1 ? "," : "") + QuoteJson(option.first) + ":" + QuoteJson(option.second);
+		if (option.first == "storage") {
+			opener.VerifyCanAccessDirectory(option.second);
+		}
+	}
+	json += "}";
+	PnsStore *handle = nullptr;
+	char *error = nullptr;
+	Check(pns_store_open(address.c_str(), json.c_str(), &handle, &error), error);
+	auto result = make_shared_ptr<Store>();
+	result->handle = StorePtr(handle);
+	auto info = SplitRecords(TakeString(pns_store_info(handle)));
+	if (info.empty() || info[0].size() != 5) {
+		throw InternalException("pensieve: a store described itself as nothing");
+	}
+	result->kind = info[0][0];
+	result->address = info[0][1];
+	result->storage = info[0][2];
+	result->magic = info[0][3];
+	result->read_only = info[0][4] == "1";
+	return result;
+}
+
+shared_ptr<StoreTable> LookupStoreTable(ClientContext &context, const shared_ptr<Store> &store, PnsTx *transaction,
+                                        const string &database, const string &name, const string &at) {
+	PnsTable *handle = nullptr;
+	char *error = nullptr;
+	Check(pns_tx_table(transaction, database.c_str(), name.c_str(), at.c_str(), &handle, &error), error);
+	if (!handle) {
+		return nullptr;
+	}
+	auto result = make_shared_ptr<StoreTable>();
+	result->handle = TablePtr(handle);
+	result->store = store;
+	result->database = database;
+	result->name = name;
+	ArrowSchemaWrapper schema;
+	Check(pns_table_schema(handle, reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), &error), error);
+	auto columns = ReadArrowSchema(context, schema, result->QualifiedName());
+	result->types = columns.types;
+	for (auto &column : columns.names) {
+		result->names.push_back(Identifier(column));
+	}
+	return result;
+}
+
+//===--------------------------------------------------------------------===//
+// Extents
+//===--------------------------------------------------------------------===//
+
+StoreFileList::StoreFileList(shared_ptr<StoreTable> table_p, vector<string> conjuncts_p, string disabled_p)
+    : table(std::move(table_p)), conjuncts(std::move(conjuncts_p)), disabled(std::move(disabled_p)),
+      shared(make_shared_ptr<Shared>()) {
+}
+
+const StoreFileList::Listed &StoreFileList::List() const {
+	lock_guard<mutex> guard(shared->lock);
+	if (shared->listed) {
+		return *shared->listed;
+	}
+	PredicatePtr predicate;
+	if (!conjuncts.empty()) {
+		auto json = "{\"k\":\"and\",\"args\":[" + StringUtil::Join(conjuncts, ",") + "]}";
+		predicate = PredicatePtr(pns_predicate_lower(json.c_str(), json.size()));
+	}
+	char *text = nullptr;
+	char *error = nullptr;
+	Check(pns_table_extents(table->handle.get(), predicate.get(), disabled.c_str(), &text, &error), error);
+	auto records = SplitRecords(TakeString(text));
+	auto result = make_uniq<Listed>();
+	for (idx_t i = 0; i < records.size(); i++) {
+		auto &record = records[i];
+		if (i == 0) {
+			for (idx_t j = 0; j < 5 && j < record.size(); j++) {
+				result->counts.push_back(std::stoull(record[j]));
+			}
+			result->notes = record.size() > 5 ? record[5] : string();
+			continue;
+		}
+		result->files.emplace_back(record[0]);
+		result->rows += std::stoull(record[2]);
+	}
+	shared->listed = std::move(result);
+	return *shared->listed;
+}
+
+vector<OpenFileInfo> StoreFileList::GetAllFiles() const {
+	return List().files;
+}
+
+FileExpandResult StoreFileList::GetExpandResult() const {
+	auto count = List().files.size();
+	return count == 0   ? FileExpandResult::NO_FILES
+	       : count == 1 ? FileExpandResult::SINGLE_FILE
+	                    : FileExpandResult::MULTIPLE_FILES;
+}
+
+idx_t StoreFileList::GetTotalFileCount() const {
+	return List().files.size();
+}
+
+unique_ptr<NodeStatistics> StoreFileList::GetCardinality(ClientContext &) const {
+	auto rows = List().rows;
+	return make_uniq<NodeStatistics>(rows, rows);
+}
+
+unique_ptr<MultiFileList> StoreFileList::Copy() const {
+	auto result = make_uniq<StoreFileList>(table, conjuncts, disabled);
+	result->shared = shared;
+	return std::move(result);
+}
+
+OpenFileInfo StoreFileList::GetFile(idx_t i) const {
+	auto &files = List().files;
+	return i < files.size() ? files[i] : OpenFileInfo();
+}
+
+void PruneByCatalog(ClientContext &context, MultiFileBindData &bind_data, const vector<string> &conjuncts) {
+	auto &data = bind_data.bind_data->Cast<ExtentBindData>();
+	if (!data.store_files || conjuncts.empty() || bind_data.file_list.get() != data.store_files.get()) {
+		return;
+	}
+	auto all = data.store_files->conjuncts;
+	for (auto &conjunct : conjuncts) {
+		if (std::find(all.begin(), all.end(), conjunct) == all.end()) {
+			all.push_back(conjunct);
+		}
+	}
+	data.store_files =
+	    make_shared_ptr<StoreFileList>(data.store_files->table, std::move(all), DisabledEvidence(context));
+	bind_data.file_list = data.store_files;
+}
+
+void CountStoreFiles(PnsScan *scan, const StoreFileList &files, idx_t remaining) {
+	static const char *EVIDENCE[] = {"time", "distinct", "tokens", "paths"};
+	auto &listed = files.List();
+	pns_scan_files(scan, listed.counts.empty() ? 0 : listed.counts[0], 0, "partition");
+	for (idx_t i = 1; i < listed.counts.size(); i++) {
+		pns_scan_files(scan, 0, listed.counts[i], EVIDENCE[i - 1]);
+	}
+	if (remaining < listed.files.size()) {
+		pns_scan_files(scan, 0, listed.files.size() - remaining, "partition");
+	}
+	if (!listed.notes.empty()) {
+		pns_scan_note(scan, listed.notes.c_str());
+	}
+}
+
+string DescribeStoreFiles(const StoreFileList &files) {
+	return files.table->QualifiedName() + " at version " +
+	       std::to_string(pns_table_sequence(files.table->handle.get()));
+}
+
+//===--------------------------------------------------------------------===//
+// The scan
+//===--------------------------------------------------------------------===//
+
+namespace {
+
+//! Takes the columns from the catalog instead of the files; a file that lacks one reads as NULL.
+struct StoreReader : public ExtentFileReader {
+	explicit StoreReader(shared_ptr<StoreTable> table_p) : table(std::move(table_p)) {
+		function_name = Identifier("pensieve_scan");
+	}
+
+	shared_ptr<StoreTable> table;
+
+	bool Bind(MultiFileOptions &, MultiFileList &, vector<LogicalType> &return_types, vector<Identifier> &names,
+	          MultiFileReaderBindData &bind_data) override {
+		return_types = table->types;
+		names = table->names;
+		bind_data.schema = MultiFileColumnDefinition::ColumnsFromNamesAndTypes(names, return_types);
+		for (auto &column : bind_data.schema) {
+			column.default_expression = ConstantExpression::Null();
+		}
+		bind_data.mapping = MultiFileColumnMappingMode::BY_NAME;
+		return true;
+	}
+	unique_ptr<MultiFileReader> Copy() const override {
+		return make_uniq<StoreReader>(table);
+	}
+};
+
+unique_ptr<FunctionData> BindStoreScan(ClientContext &context, const shared_ptr<StoreTable> &table,
+                                       vector<LogicalType> &types, vector<Identifier> &names) {
+	auto files = make_shared_ptr<StoreFileList>(table, vector<string>(), DisabledEvidence(context));
+	MultiFileOptions options;
+	options.auto_detect_hive_partitioning = false;
+	auto extent_options = make_uniq<ExtentOptions>();
+	auto result = ExtentScanFunction::MultiFileBindInternal(context, make_uniq<StoreReader>(table), files, types, names,
+	                                                        std::move(options), std::move(extent_options),
+	                                                        make_uniq<ExtentInterface>(""));
+	result->Cast<MultiFileBindData>().bind_data->Cast<ExtentBindData>().store_files = files;
+	return result;
+}
+
+//! "version:n" or "timestamp:ns", or nothing.
+string AtOf(const named_argument_map_t &parameters) {
+	for (auto &entry : parameters) {
+		if (entry.second.IsNull()) {
+			continue;
+		}
+		if (entry.first == "version") {
+			return "version:" + entry.second.ToString();
+		}
+		if (entry.first == "timestamp") {
+			auto value = entry.second.DefaultCastAs(LogicalType::TIMESTAMP_NS);
+			return "timestamp:" + std::to_string(value.GetValueUnsafe<int64_t>());
+		}
+	}
+	return string();
+}
+
+unique_ptr<FunctionData> ScanBind(ClientContext &context, TableFunctionBindInput &input, vector<LogicalType> &types,
+                                  vector<Identifier> &names) {
+	if (input.inputs[0].IsNull() || input.inputs[1].IsNull()) {
+		throw BinderException("pensieve_scan needs the address of a store and the name of a table");
+	}
+	vector<pair<string, string>> options {{"read_only", "true"}};
+	for (auto &entry : input.named_parameters) {
+		if ((entry.first == "storage" || entry.first == "tenant") && !entry.second.IsNull()) {
+			options.emplace_back(StringUtil::Lower(entry.first.GetIdentifierName()), entry.second.ToString());
+		}
+	}
+	auto name = input.inputs[1].ToString();
+	auto dot = name.find('.');
+	if (dot == string::npos) {
+		throw BinderException("\"%s\" is not a table name: write database.table", name);
+	}
+	auto store = OpenStore(context, input.inputs[0].ToString(), options);
+	TxPtr transaction(pns_tx_new(store->handle.get()));
+	auto table = LookupStoreTable(context, store, transaction.get(), name.substr(0, dot), name.substr(dot + 1),
+	                              AtOf(input.named_parameters));
+	if (!table) {
+		throw BinderException("There is no table %s in %s", name, store->address);
+	}
+	return BindStoreScan(context, table, types, names);
+}
+
+TableFunction ScanFunction() {
+	return *GetReadFunction("pensieve_scan", "").functions[0];
+}
+
+} // namespace
+
+virtual_column_map_t StoreVirtualColumns() {
+	virtual_column_map_t result;
+	result.insert(
+	    make_pair(MultiFileReader::COLUMN_IDENTIFIER_FILENAME, TableColumn("filename", LogicalType::VARCHAR)));
+	result.insert(make_pair(MultiFileReader::COLUMN_IDENTIFIER_FILE_ROW_NUMBER,
+	                        TableColumn("file_row_number", LogicalType::BIGINT)));
+	result.insert(make_pair(COLUMN_IDENTIFIER_EMPTY, TableColumn("", LogicalType::BOOLEAN)));
+	return result;
+}
+
+TableFunction StoreScanFunction(ClientContext &context, shared_ptr<StoreTable> table,
+                                unique_ptr<FunctionData> &bind_data) {
+	vector<LogicalType> types;
+	vector<Identifier> names;
+	bind_data = BindStoreScan(context, table, types, names);
+	return ScanFunction();
+}
+
+void RegisterStoreScan(ExtensionLoader &loader) {
+	auto function = ScanFunction();
+	function.GetSignature() = FunctionSignature()
+	                              .AddPositionalOnly("address", LogicalType::VARCHAR)
+	                              .AddPositionalOnly("table", LogicalType::VARCHAR);
+	function.GetSignature().WithTypedKwargs("options", [](TypedKwargs &options) {
+		options.Add("version", LogicalType::UBIGINT)
+		    .Add("timestamp", LogicalType::ANY)
+		    .Add("storage", LogicalType::VARCHAR)
+		    .Add("tenant", LogicalType::VARCHAR);
+	});
+	function.bind = ScanBind;
+	loader.RegisterFunction(std::move(function));
+}
+
+} // namespace pensieve
+#endif // PENSIEVE_STORES
