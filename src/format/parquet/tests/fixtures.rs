@@ -176,7 +176,8 @@ fn codecs_and_data_page_versions() {
 
 #[test]
 fn files_of_duckdb() {
-    check(&["duckdb_types.parquet", "duckdb_v2.parquet"]);
+    // duckdb_types.parquet has an INTERVAL, which is refused: see test/sql/parquet_foreign.test
+    check(&["duckdb_v2.parquet"]);
 }
 
 #[test]
