@@ -18,7 +18,6 @@ fn readable() -> Vec<(String, Value)> {
 }
 
 #[test]
-#[ignore = "its reference needs named time zones, which this build of Arrow lacks"]
 fn every_archive_reads_as_its_manifest_says() {
     let all = readable();
     assert!(all.len() > 40, "{} readable fixtures", all.len());

@@ -98,7 +98,6 @@ fn check_seam(archive: &Archive) -> i64 {
 }
 
 #[test]
-#[ignore = "the last assertion fails: one unread tail is left after the writer ended"]
 fn a_reader_in_the_writers_process_sees_every_committed_row() {
     const ROWS: i64 = 1500;
     let dir = tempfile::tempdir().unwrap();
@@ -113,6 +112,8 @@ fn a_reader_in_the_writers_process_sees_every_committed_row() {
                 writer.seal(vec!["s".into()]).unwrap();
             }
         }
+        // Finalizing seals nothing: without this the last rows would stay in the log of a complete source.
+        writer.seal(vec!["s".into()]).unwrap();
         writer.sync().unwrap();
         flag.store(true, Ordering::Release);
         archive_writer.finalize_single(writer, (ROWS, 0)).unwrap();

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, FieldRef};
 use serde_json::Value;
 
 use crate::format::{BlockId, ExtentReader};
@@ -36,8 +38,31 @@ pub fn read_all(extent: &dyn ExtentReader) -> Vec<RecordBatch> {
     (0..blocks).map(|b| extent.read_block(BlockId(u32::try_from(b).unwrap()), &all).unwrap()).collect()
 }
 
-/// The rows of a batch as JSON objects, NULLs included.
+/// The rows of a batch as JSON objects, NULLs included. Arrow knows no zone names here, and an instant needs none: timestamps
+/// with a zone are written in UTC, with a `Z`.
 pub fn as_json(batch: &RecordBatch) -> Vec<Value> {
+    let zoned = |field: &FieldRef| matches!(field.data_type(), DataType::Timestamp(_, Some(_)));
+    let schema = batch.schema();
+    let columns = schema.fields().iter().zip(batch.columns()).map(|(field, column)| {
+        let column = match field.data_type() {
+            DataType::Timestamp(unit, Some(_)) => cast(column, &DataType::Timestamp(*unit, None)).unwrap(),
+            _ => column.clone(),
+        };
+        (field.name(), column, true)
+    });
+    let plain = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+    let mut rows = plain_json(&plain);
+    for field in schema.fields().iter().filter(|field| zoned(field)) {
+        for row in &mut rows {
+            if let Some(Value::String(text)) = row.get_mut(field.name()) {
+                text.push('Z');
+            }
+        }
+    }
+    rows
+}
+
+fn plain_json(batch: &RecordBatch) -> Vec<Value> {
     let mut out = Vec::new();
     let mut writer = arrow::json::WriterBuilder::new()
         .with_explicit_nulls(true)
