@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{check_sound, fixture, open, read_all};
-use crate::format::ExtentReader;
+use super::{check_sound, fixture, open, read_all, readable};
+use crate::format::{BlockId, ExtentReader};
 use crate::predicate::{BlockPredicate, CompareOp, Scalar};
 
 fn scalar(value: &Value) -> Scalar {
@@ -176,8 +176,21 @@ fn codecs_and_data_page_versions() {
 
 #[test]
 fn files_of_duckdb() {
-    // duckdb_types.parquet has an INTERVAL, which is refused: see test/sql/parquet_foreign.test
-    check(&["duckdb_v2.parquet"]);
+    check(&["duckdb_types.parquet", "duckdb_v2.parquet"]);
+}
+
+#[test]
+fn an_interval_is_refused_by_name_and_its_neighbours_are_read() {
+    let reader = open("duckdb_types.parquet", fixture("duckdb_types.parquet"));
+    let (interval, _) = reader.metadata().schema.column_with_name("iv").unwrap();
+    let error = reader.read_block(BlockId(0), &[interval]).unwrap_err().to_string();
+    assert!(
+        error.contains("\"iv\"") && error.contains("INTERVAL") && error.contains("duckdb_types.parquet"),
+        "{error}"
+    );
+    let others = readable(&reader);
+    assert!(!others.contains(&interval) && others.len() + 1 == reader.metadata().schema.fields().len());
+    assert_eq!(reader.read_block(BlockId(0), &others).unwrap().num_columns(), others.len());
 }
 
 #[test]
