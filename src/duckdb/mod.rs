@@ -1,6 +1,6 @@
 //! The only room that knows DuckDB: the extension's entry point and the functions the C++ shim calls.
 //!
-//! Nothing here panics across the boundary: every entry point runs under [`ffi::guard`].
+//! Nothing here panics across the boundary: every entry point runs under `ffi::guard`.
 
 mod dendro;
 mod dendro_listing;

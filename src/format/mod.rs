@@ -1,5 +1,5 @@
 //! Extent formats behind one trait. Nothing outside a format's own file names it: readers come from the bytes, writers from the
-//! [`FormatRegistry`].
+//! [`registry::FormatRegistry`].
 
 pub mod cache;
 pub mod parquet;
