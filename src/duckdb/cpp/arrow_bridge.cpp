@@ -56,6 +56,7 @@ ArrowColumns ReadArrowSchema(ClientContext &context, ArrowSchemaWrapper &schema,
 ArrowBatch::ArrowBatch(ClientContext &context_p, shared_ptr<ArrowArrayWrapper> array_p)
     : context(context_p), array(std::move(array_p)) {
 	states.resize(NumericCast<idx_t>(array->arrow_array.n_children));
+	dictionaries.resize(states.size());
 }
 
 idx_t ArrowBatch::RowCount() const {
@@ -76,6 +77,69 @@ const ArrowType &ArrowColumns::TypeOf(idx_t index, const ArrowArray &array) cons
 	return *dictionary_types[index];
 }
 
+template <class T>
+static void SelectKeys(const ArrowArray &array, idx_t first, idx_t size, idx_t null_position, SelectionVector &result) {
+	auto keys = static_cast<const T *>(array.buffers[1]) + first;
+	auto validity = array.null_count == 0 ? nullptr : static_cast<const uint8_t *>(array.buffers[0]);
+	for (idx_t i = 0; i < size; i++) {
+		auto valid = !validity || (validity[(first + i) / 8] >> ((first + i) % 8) & 1);
+		result.set_index(i, valid ? static_cast<idx_t>(keys[i]) : null_position);
+	}
+}
+
+//! The keys of a dictionary array, its NULLs as `null_position`. False: keys of a kind that is left to DuckDB's import.
+static bool SelectKeys(LogicalTypeId keys, const ArrowArray &array, idx_t first, idx_t size, idx_t null_position,
+                       SelectionVector &result) {
+	switch (keys) {
+	case LogicalTypeId::TINYINT:
+		SelectKeys<int8_t>(array, first, size, null_position, result);
+		return true;
+	case LogicalTypeId::UTINYINT:
+		SelectKeys<uint8_t>(array, first, size, null_position, result);
+		return true;
+	case LogicalTypeId::SMALLINT:
+		SelectKeys<int16_t>(array, first, size, null_position, result);
+		return true;
+	case LogicalTypeId::USMALLINT:
+		SelectKeys<uint16_t>(array, first, size, null_position, result);
+		return true;
+	case LogicalTypeId::INTEGER:
+		SelectKeys<int32_t>(array, first, size, null_position, result);
+		return true;
+	case LogicalTypeId::UINTEGER:
+		SelectKeys<uint32_t>(array, first, size, null_position, result);
+		return true;
+	default:
+		return false;
+	}
+}
+
+buffer_ptr<DictionaryEntry> ArrowBatch::TextDictionary(idx_t column, const ArrowArray &array, const ArrowType &type,
+                                                       const LogicalType &target) {
+	auto &entry = dictionaries[column];
+	if (entry) {
+		return entry;
+	}
+	auto &values_type = type.GetDictionary();
+	if (target.id() != LogicalTypeId::VARCHAR || values_type.HasDictionary() || values_type.HasExtension() ||
+	    values_type.GetPhysicalType() != ArrowArrayPhysicalType::DEFAULT) {
+		return nullptr;
+	}
+	auto &values = *array.dictionary;
+	auto size = NumericCast<idx_t>(values.length);
+	ArrowArrayScanState state(context);
+	state.owned_data = this->array;
+	auto result = DictionaryVector::CreateReusableDictionary(target, size + 1);
+	ArrowToDuckDBConversion::SetValidityMask(result->data, values, 0, size, 0, 0, true);
+	ArrowToDuckDBConversion::ColumnArrowToDuckDB(result->data, values, 0, state, size, values_type);
+	// dictionary vectors have no validity of their own: NULLs point to one entry more
+	result->data.Reserve(size + 1);
+	FlatVector::SetSize(result->data, count_t(size + 1));
+	FlatVector::SetNull(result->data, size, true);
+	entry = std::move(result);
+	return entry;
+}
+
 void ArrowBatch::Convert(idx_t column, const ArrowColumns &columns, idx_t index, idx_t offset, idx_t size,
                          Vector &target) {
 	auto &parent = array->arrow_array;
@@ -90,6 +154,16 @@ void ArrowBatch::Convert(idx_t column, const ArrowColumns &columns, idx_t index,
 	}
 	switch (type.GetPhysicalType()) {
 	case ArrowArrayPhysicalType::DICTIONARY_ENCODED:
+		// An entry with an identity lets DuckDB hash and look up each distinct value once, not once per row.
+		if (auto dictionary = TextDictionary(column, child, type, target.GetType())) {
+			SelectionVector keys(size);
+			auto first = NumericCast<idx_t>(parent.offset + child.offset) + offset;
+			auto values = NumericCast<idx_t>(child.dictionary->length);
+			if (SelectKeys(type.GetDuckType().id(), child, first, size, values, keys)) {
+				target.Dictionary(dictionary, keys, size);
+				break;
+			}
+		}
 		ArrowToDuckDBConversion::ColumnArrowToDuckDBDictionary(target, child, offset, state, size, type);
 		break;
 	case ArrowArrayPhysicalType::RUN_END_ENCODED:

@@ -4,6 +4,7 @@
 #include "pensieve_shim.hpp"
 
 #include "duckdb/common/arrow/arrow_wrapper.hpp"
+#include "duckdb/common/vector/dictionary_vector.hpp"
 #include "duckdb/function/table/arrow.hpp"
 
 namespace pensieve {
@@ -36,9 +37,14 @@ class ArrowBatch {
 	void Convert(idx_t column, const ArrowColumns &columns, idx_t index, idx_t offset, idx_t size, Vector &target);
 
   private:
+	//! The values of a text dictionary as an entry that all vectors of this batch share; null for other types.
+	buffer_ptr<DictionaryEntry> TextDictionary(idx_t column, const ArrowArray &array, const ArrowType &type,
+	                                           const LogicalType &target);
+
 	ClientContext &context;
 	shared_ptr<ArrowArrayWrapper> array;
 	vector<unique_ptr<ArrowArrayScanState>> states;
+	vector<buffer_ptr<DictionaryEntry>> dictionaries;
 };
 
 } // namespace pensieve
