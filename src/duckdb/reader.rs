@@ -9,7 +9,7 @@ use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use super::describe;
 use super::ffi::{guard, guard_value, text, to_c_text};
 use crate::format::cache::ReaderCache;
-use crate::format::registry::FormatRegistry;
+use crate::format::registry::{FormatRegistry, OPENING_TAIL};
 use crate::format::{BlockId, ExtentReader};
 use crate::predicate::{ColumnStats, Scalar};
 use crate::storage::host::{HostFile, HostSource};
@@ -123,7 +123,8 @@ pub unsafe extern "C" fn pns_reader_open(
             let counters = Arc::new(IoCounters::default());
             let source: Arc<dyn Source> = match host {
                 Some(host) => Arc::new(HostSource::new(Box::new(host), Coalesce::default(), counters)?),
-                None => crate::storage::open(&path, &StorageOptions::default(), counters)?,
+                None if CACHE.knows(&path) => crate::storage::open(&path, &StorageOptions::default(), counters)?,
+                None => crate::storage::open_with_tail(&path, &StorageOptions::default(), counters, OPENING_TAIL)?,
             };
             let wanted = (!format.is_empty()).then_some(format.as_ref());
             let extent = CACHE.open(&REGISTRY, source, wanted)?;
@@ -185,6 +186,18 @@ pub unsafe extern "C" fn pns_reader_block_count(reader: *const PnsReader) -> u32
 pub unsafe extern "C" fn pns_reader_block_rows(reader: *const PnsReader, block: u32) -> u64 {
     // SAFETY: by the header's contract.
     guard_value(0, || unsafe { &*reader }.extent.metadata().block_rows.get(block as usize).copied().unwrap_or(0))
+}
+
+/// See the header.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pns_reader_block_bytes(reader: *const PnsReader, block: u32) -> u64 {
+    guard_value(0, || {
+        // SAFETY: by the header's contract.
+        unsafe { &*reader }.extent.block_location(BlockId(block)).map_or(0, |location| location.length)
+    })
 }
 
 /// See the header.

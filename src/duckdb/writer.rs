@@ -12,7 +12,9 @@ use serde::Deserialize;
 
 use super::ffi::{guard, guard_value, text, to_c_text};
 use super::reader::{REGISTRY, host_result, struct_type};
-use crate::format::{BlockEncoder, EncodedBlock, ExtentWriteResult, ExtentWriter, SegmentFormat, WriteOptions};
+use crate::format::{
+    BlockEncoder, EncodedBlock, ExtentWriteResult, ExtentWriter, SegmentFormat, SortKey, WriteOptions,
+};
 use crate::storage::host::{HostSink, HostWriter};
 use crate::storage::{Sink, StorageOptions};
 use crate::{Error, Result};
@@ -126,7 +128,7 @@ struct Options {
     magic: Option<String>,
     bloom_columns: Option<Vec<String>>,
     #[serde(default)]
-    sorted_by: Vec<String>,
+    sorted_by: Vec<SortKey>,
 }
 
 fn parse(options: &str) -> Result<(Arc<dyn SegmentFormat>, WriteOptions)> {

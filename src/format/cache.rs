@@ -32,6 +32,9 @@ impl Weighter<Identity, Arc<dyn SharedMetadata>> for Weight {
     }
 }
 
+/// Paths that are remembered as opened before.
+const PATHS: usize = 100_000;
+
 /// Default capacity in bytes.
 pub const DEFAULT_CAPACITY: u64 = 256 << 20;
 
@@ -39,6 +42,8 @@ pub const DEFAULT_CAPACITY: u64 = 256 << 20;
 /// unnoticed.
 pub struct ReaderCache {
     entries: Cache<Identity, Arc<dyn SharedMetadata>, Weight>,
+    /// Paths that were opened, whichever version.
+    paths: Cache<String, ()>,
     hits: AtomicU64,
     misses: AtomicU64,
 }
@@ -60,6 +65,7 @@ impl ReaderCache {
     pub fn new(bytes: u64) -> Self {
         Self {
             entries: Cache::with_weighter(10_000, bytes, Weight),
+            paths: Cache::new(PATHS),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
         }
@@ -70,8 +76,14 @@ impl ReaderCache {
         self.entries.set_capacity(bytes);
     }
 
+    /// Whether `path` has been opened before, so that asking for its version is likely to be all that is needed.
+    pub fn knows(&self, path: &str) -> bool {
+        self.paths.get(path).is_some()
+    }
+
     /// Drops everything.
     pub fn clear(&self) {
+        self.paths.clear();
         self.entries.clear();
     }
 
@@ -106,6 +118,7 @@ impl ReaderCache {
         if !identity.version.is_empty()
             && let Some(metadata) = reader.shared_metadata()
         {
+            self.paths.insert(identity.path.clone(), ());
             self.entries.insert(identity, metadata);
         }
         Ok(reader)

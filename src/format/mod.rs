@@ -160,8 +160,21 @@ pub struct WriteOptions {
     pub magic: Option<String>,
     /// Parquet: columns that get bloom filters (patterns with `*`); `None` chooses identifier columns by name.
     pub bloom_columns: Option<Vec<String>>,
-    /// Columns the rows are already sorted by, ascending, recorded as metadata where the format can.
-    pub sorted_by: Vec<String>,
+    /// The order in which the rows come already, recorded as metadata where the format can.
+    pub sorted_by: Vec<SortKey>,
+}
+
+/// One column of a sort order.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
+pub struct SortKey {
+    /// A top-level column.
+    pub column: String,
+    /// Largest values first.
+    #[serde(default)]
+    pub descending: bool,
+    /// NULLs before all values.
+    #[serde(default)]
+    pub nulls_first: bool,
 }
 
 /// A block that is ready to be appended: compressed, with its statistics. What is inside is the business of the format whose
@@ -214,6 +227,12 @@ pub trait SegmentFormat: Send + Sync {
     fn extension(&self) -> &'static str;
     /// Whether a file that begins with `head` (at least 16 bytes, fewer for shorter files) is of this format.
     fn recognises(&self, head: &[u8]) -> bool;
+    /// Whether the last bytes of a file (16, fewer of shorter files) alone say that it is of this format, so that its start need not
+    /// be read.
+    fn recognises_end(&self, end: &[u8]) -> bool {
+        let _ = end;
+        false
+    }
     /// Opens an extent for reading.
     fn open_extent(&self, source: Arc<dyn Source>) -> Result<Arc<dyn ExtentReader>>;
     /// Whether [`SegmentFormat::start_extent`] would accept this schema and these options. Creates nothing.

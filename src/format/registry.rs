@@ -18,6 +18,10 @@ pub const DEFAULT_WRITE_FORMAT: &str = "tlm";
 /// Bytes of the start of a file that [`SegmentFormat::recognises`] gets.
 pub const HEAD: u64 = 16;
 
+/// Bytes of the end of an object that are asked for when it is opened for the first time: footer, statistics and page indexes of a
+/// typical extent. At 100 MB/s they take 5 ms, less than the round trip of a second request.
+pub const OPENING_TAIL: u64 = 512 * 1024;
+
 /// Bytes of the end of a file that are fetched together with its start: formats keep their footers there.
 const TAIL: u64 = 64 * 1024;
 
@@ -103,8 +107,17 @@ impl FormatRegistry {
     pub fn open(&self, source: Arc<dyn Source>) -> Result<Arc<dyn ExtentReader>> {
         let size = source.identity().size;
         let head = 0..size.min(HEAD);
-        let source: Arc<dyn Source> = if source.is_mapped() {
+        let fetched = source.fetched_tail();
+        if fetched >= HEAD.min(size) {
+            let end = source.read(size.saturating_sub(HEAD)..size)?;
+            if let Some(format) = self.formats.iter().find(|format| format.recognises_end(&end)) {
+                return format.open_extent(source);
+            }
+        }
+        let source: Arc<dyn Source> = if source.is_mapped() || fetched == size {
             source
+        } else if fetched > 0 {
+            Arc::new(PrefetchedSource::fetch(source, std::slice::from_ref(&head))?)
         } else {
             let tail = size.saturating_sub(TAIL);
             let (ends, whole) = ([head.clone(), tail..size], 0..size);

@@ -83,6 +83,11 @@ impl PrefetchedSource {
         Ok(Self { base, fetched: ranges.iter().cloned().zip(buffers).collect() })
     }
 
+    /// `base`, of which `buffer` are the bytes `range`.
+    pub fn with(base: Arc<dyn Source>, range: Range<u64>, buffer: Buffer) -> Self {
+        Self { base, fetched: vec![(range, buffer)] }
+    }
+
     fn find(&self, range: &Range<u64>) -> Option<Buffer> {
         let (have, buffer) =
             self.fetched.iter().find(|(have, _)| have.start <= range.start && range.end <= have.end)?;
@@ -125,8 +130,19 @@ impl Source for PrefetchedSource {
         self.base.counters()
     }
 
+    fn fetched_tail(&self) -> u64 {
+        let size = self.identity().size;
+        let own = self.fetched.iter().filter(|(range, _)| range.end == size).map(|(range, _)| range.end - range.start);
+        own.max().unwrap_or(0).max(self.base.fetched_tail())
+    }
+
+    /// A file that is here as a whole stays: reading it again would cost more than the memory.
     fn base(&self) -> Option<Arc<dyn Source>> {
-        Some(Arc::clone(&self.base))
+        let whole = 0..self.identity().size;
+        if self.fetched.iter().any(|(range, _)| *range == whole) {
+            return None;
+        }
+        Some(self.base.base().unwrap_or_else(|| Arc::clone(&self.base)))
     }
 }
 

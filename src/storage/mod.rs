@@ -63,6 +63,11 @@ pub trait Source: Send + Sync + fmt::Debug {
     /// The counters every read adds to.
     fn counters(&self) -> &Arc<IoCounters>;
 
+    /// How many bytes at the end of the file can be read without a request.
+    fn fetched_tail(&self) -> u64 {
+        0
+    }
+
     /// The source behind this one, if this one only adds bytes that were fetched ahead. A reader that stays open keeps that
     /// instead, so that the bytes of a footer do not outlive its parsing.
     fn base(&self) -> Option<Arc<dyn Source>> {
@@ -98,6 +103,23 @@ pub fn open(path: &str, options: &StorageOptions, counters: Arc<IoCounters>) -> 
         return Ok(Arc::new(remote::RemoteSource::open(path, &options.remote, counters)?));
     }
     Ok(Arc::new(local::LocalSource::open(local_path(path), options.local, counters)?))
+}
+
+/// As [`open`], for a file that has not been opened before: of an object, size, version and its last `tail` bytes come with one
+/// request, where the store allows that.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_with_tail(
+    path: &str,
+    options: &StorageOptions,
+    counters: Arc<IoCounters>,
+    tail: u64,
+) -> Result<Arc<dyn Source>> {
+    if remote::is_remote(path) {
+        return remote::open_with_tail(path, &options.remote, counters, tail);
+    }
+    open(path, options, counters)
 }
 
 /// Starts writing a local path, a `file://` URL or an object store URL.

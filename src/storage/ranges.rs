@@ -18,9 +18,9 @@ pub struct Coalesce {
 }
 
 impl Default for Coalesce {
-    /// 1 MiB gaps: at 100 MB/s that is 10 ms, about the round trip to an object store that they save.
+    /// 2 MiB gaps: at 100 MB/s that is 20 ms, about the round trip to an object store that they save.
     fn default() -> Self {
-        Self { gap: 1 << 20, max_request: 32 << 20 }
+        Self { gap: 2 << 20, max_request: 32 << 20 }
     }
 }
 

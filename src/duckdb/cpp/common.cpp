@@ -87,6 +87,11 @@ struct HostFile {
 
 } // namespace
 
+bool IsRemote(const string &path) {
+	return (FileSystem::IsRemoteFile(path) || StringUtil::Contains(path, "://")) &&
+	       !StringUtil::StartsWith(path, "file:");
+}
+
 bool NeedsObjectStore(const string &path, const ErrorData &error) {
 	static const char *SCHEMES[] = {"s3://",    "s3a://",  "gs://",    "gcs://",  "az://",
 	                                "azure://", "abfs://", "abfss://", "http://", "https://"};

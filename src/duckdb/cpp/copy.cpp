@@ -1,4 +1,5 @@
 // COPY … TO (FORMAT tlm | pensieve_parquet): DuckDB's chunks become Arrow blocks, which the core encodes and appends.
+#include "copy.hpp"
 #include "scan.hpp"
 
 #include "duckdb/common/arrow/arrow_appender.hpp"
@@ -12,8 +13,6 @@
 #include "duckdb/planner/expression/bound_cast_expression.hpp"
 
 namespace pensieve {
-
-namespace {
 
 string QuoteJson(const string &text) {
 	string out = "\"";
@@ -30,27 +29,12 @@ string QuoteJson(const string &text) {
 	return out + "\"";
 }
 
+namespace {
+
 struct CopyInfoFormat : public CopyFunctionInfo {
 	explicit CopyInfoFormat(string format_p) : format(std::move(format_p)) {
 	}
 	string format;
-};
-
-struct ExtentCopyBindData : public TableFunctionData {
-	vector<LogicalType> types;
-	vector<string> names;
-	idx_t rows_per_block = 122880;
-	//! JSON of the core's write options.
-	string options;
-
-	unique_ptr<FunctionData> Copy() const override {
-		auto result = make_uniq<ExtentCopyBindData>();
-		result->types = types;
-		result->names = names;
-		result->rows_per_block = rows_per_block;
-		result->options = options;
-		return std::move(result);
-	}
 };
 
 struct ExtentCopyGlobalState : public GlobalFunctionData {
@@ -250,9 +234,13 @@ static unique_ptr<FunctionData> CopyBind(ClientContext &context, CopyFunctionBin
 		} else if (format == "parquet" && name == "bloom_columns") {
 			CheckColumns(values, result->names);
 			options += ",\"bloom_columns\":" + ListJson(values);
+		} else if (name == "sort_by") {
+			result->sort_by = ParseSortBy(context, values, result->names);
+			options += ",\"sorted_by\":" + SortByJson(result->sort_by);
 		} else {
 			throw BinderException(
-			    "Unrecognized option \"%s\" for %s extents; the options are ROWS_PER_BLOCK, COMPRESSION%s, and "
+			    "Unrecognized option \"%s\" for %s extents; the options are ROWS_PER_BLOCK, COMPRESSION, SORT_BY%s, "
+			    "and "
 			    "those of every COPY (PARTITION_BY, FILE_SIZE_BYTES, PER_THREAD_OUTPUT, RETURN_STATS, …)",
 			    name.GetIdentifierName(), format == "tlm" ? "TLM" : "Parquet",
 			    format == "tlm" ? ", DICTIONARY, MAGIC" : ", BLOOM_COLUMNS");
@@ -272,6 +260,12 @@ static unique_ptr<FunctionData> CopyBind(ClientContext &context, CopyFunctionBin
 static unique_ptr<GlobalFunctionData> CopyInitGlobal(ClientContext &context, FunctionData &bind_data_p,
                                                      const string &path) {
 	auto &bind_data = bind_data_p.Cast<ExtentCopyBindData>();
+	if (!bind_data.sort_by.empty() && !bind_data.sorts) {
+		throw InvalidInputException(
+		    "COPY to \"%s\": SORT_BY needs DuckDB's optimizer, which is disabled; sort in the query "
+		    "with ORDER BY, or PRAGMA enable_optimizer",
+		    path);
+	}
 	auto &fs = FileSystem::GetFileSystem(context);
 	auto result = make_uniq<ExtentCopyGlobalState>();
 	ArrowSchemaWrapper schema;
@@ -279,7 +273,7 @@ static unique_ptr<GlobalFunctionData> CopyInitGlobal(ClientContext &context, Fun
 	PnsWriter *writer = nullptr;
 	char *error = nullptr;
 	int status;
-	if (FileSystem::IsRemoteFile(path) || StringUtil::Contains(path, "://")) {
+	if (IsRemote(path)) {
 		auto flags = FileFlags::FILE_FLAGS_WRITE | FileFlags::FILE_FLAGS_FILE_CREATE_NEW;
 		auto sink = new HostSink {fs, nullptr, path};
 		PnsHostSink host {sink, HostSink::Write, HostSink::Finish, HostSink::Abort, HostSink::Release};
@@ -508,6 +502,7 @@ static void CopyOptions(ClientContext &, CopyOptionsInput &input) {
 	options["dictionary"] = CopyOption(LogicalType::BOOLEAN, CopyOptionMode::READ_WRITE);
 	options["magic"] = CopyOption(LogicalType::VARCHAR, CopyOptionMode::READ_WRITE);
 	options["bloom_columns"] = CopyOption(LogicalType::ANY, CopyOptionMode::WRITE_ONLY);
+	options["sort_by"] = CopyOption(LogicalType::ANY, CopyOptionMode::WRITE_ONLY);
 	options["row_group_size"] = CopyOption(LogicalType::UBIGINT, CopyOptionMode::WRITE_ONLY);
 }
 
@@ -548,6 +543,7 @@ CopyFunction GetExtentCopyFunction(const string &format) {
 void RegisterCopy(ExtensionLoader &loader) {
 	loader.RegisterFunction(MakeCopyFunction("tlm", "tlm", "tlm"));
 	loader.RegisterFunction(MakeCopyFunction("pensieve_parquet", "parquet", "parquet"));
+	RegisterCopySort(loader);
 }
 
 } // namespace pensieve

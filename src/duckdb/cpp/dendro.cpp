@@ -81,7 +81,7 @@ string DendroRequest::StreamOptions(const string &stream) {
 }
 
 string DendroPath(ClientContext &context, const string &path) {
-	if (FileSystem::IsRemoteFile(path) || StringUtil::Contains(path, "://")) {
+	if (IsRemote(path)) {
 		throw NotImplementedException(
 		    "\"%s\": a dendro archive is a SQLite database, which is read from the local file "
 		    "system; copy it here first",

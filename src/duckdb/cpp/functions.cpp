@@ -185,6 +185,13 @@ FileGlobInput ExtentInterface::GetGlobInput() {
 	return FileGlobInput(FileGlobOptions::FALLBACK_GLOB, format == "parquet" ? "parquet" : "tlm");
 }
 
+bool ExtentInterface::SupportsReadAhead(const MultiFileBindData &bind_data) const {
+	if (bind_data.bind_data->Cast<ExtentBindData>().order) {
+		return false;
+	}
+	return IsRemote(bind_data.file_list->GetFirstFile().path);
+}
+
 //===--------------------------------------------------------------------===//
 // Listing files
 //===--------------------------------------------------------------------===//

@@ -227,6 +227,7 @@ bool ExtentReader::TryInitializeScan(ClientContext &context, GlobalTableFunction
 		}
 		state.block = block;
 		state.predicate = combined;
+		state.fetched = false;
 		state.prepared = false;
 		// every row satisfies the filters by the block's statistics: nothing to evaluate
 		state.filters_hold = decision == 2;
@@ -319,19 +320,17 @@ static shared_ptr<ArrowArrayWrapper> ReadBatch(PnsScan *scan, PnsReader *reader,
 	return result;
 }
 
-//! Reads the filters' columns of the claimed block, filters every row, and reads the remaining columns of what
-//! survived.
-void ExtentReader::PrepareBlock(ClientContext &context, PnsScan *scan, ExtentLocalState &state, DataChunk &chunk) {
-	state.prepared = true;
+void ExtentReader::FetchBlock(ClientContext &context, PnsScan *scan, ExtentLocalState &state) {
+	state.fetched = true;
 	uint64_t *raw_ranges = nullptr;
 	uint64_t range_count = 0;
 	char *error = nullptr;
 	Check(pns_scan_candidates(scan, reader.get(), state.block, state.predicate ? state.predicate.get() : fixed.get(),
 	                          &raw_ranges, &range_count, &error),
 	      error);
-	vector<uint64_t> ranges(raw_ranges, raw_ranges + range_count * 2);
+	auto &ranges = state.ranges;
+	ranges.assign(raw_ranges, raw_ranges + range_count * 2);
 	pns_u64_free(raw_ranges, range_count * 2);
-	auto filtering = filters && filters->HasFilters();
 	idx_t position = 0;
 	for (idx_t i = 0; i < ranges.size(); i += 2) {
 		for (auto row = ranges[i]; row < ranges[i + 1]; row += STANDARD_VECTOR_SIZE) {
@@ -348,11 +347,22 @@ void ExtentReader::PrepareBlock(ClientContext &context, PnsScan *scan, ExtentLoc
 	if (state.windows.empty()) {
 		return;
 	}
-	if (filtering) {
+	if (filters && filters->HasFilters()) {
 		state.filter_batch =
 		    make_uniq<ArrowBatch>(context, ReadBatch(scan, reader.get(), state.block, filter_columns, ranges));
+	} else if (!rest_columns.empty()) {
+		state.rest_batch =
+		    make_uniq<ArrowBatch>(context, ReadBatch(scan, reader.get(), state.block, rest_columns, ranges));
 	}
-	if (filtering && !state.filters_hold) {
+}
+
+//! Filters every row of a fetched block, and reads the remaining columns of what survived.
+void ExtentReader::FilterBlock(ClientContext &context, PnsScan *scan, ExtentLocalState &state, DataChunk &chunk) {
+	state.prepared = true;
+	if (!state.filter_batch) {
+		return;
+	}
+	if (!state.filters_hold) {
 		vector<uint64_t> surviving;
 		vector<Window> kept;
 		idx_t rows = 0;
@@ -379,14 +389,50 @@ void ExtentReader::PrepareBlock(ClientContext &context, PnsScan *scan, ExtentLoc
 			kept.push_back(std::move(window));
 		}
 		state.windows = std::move(kept);
-		ranges = std::move(surviving);
+		state.ranges = std::move(surviving);
 		pns_scan_rows(scan, rows, rows - survivors);
 		chunk.Reset();
 	}
 	if (!state.windows.empty() && !rest_columns.empty()) {
 		state.rest_batch =
-		    make_uniq<ArrowBatch>(context, ReadBatch(scan, reader.get(), state.block, rest_columns, ranges));
+		    make_uniq<ArrowBatch>(context, ReadBatch(scan, reader.get(), state.block, rest_columns, state.ranges));
 	}
+}
+
+namespace {
+
+//! Reads a block's first columns on DuckDB's I/O threads, ahead of the thread that decodes it.
+class FetchTask : public AsyncTask {
+  public:
+	FetchTask(ExtentReader &reader_p, ClientContext &context_p, PnsScan *scan_p, ExtentLocalState &state_p)
+	    : reader(reader_p), context(context_p), scan(scan_p), state(state_p) {
+	}
+
+	void Execute() override {
+		reader.FetchBlock(context, scan, state);
+	}
+	idx_t GetIOSize() const override {
+		return pns_reader_block_bytes(reader.reader.get(), state.block);
+	}
+
+  private:
+	ExtentReader &reader;
+	ClientContext &context;
+	PnsScan *scan;
+	ExtentLocalState &state;
+};
+
+} // namespace
+
+AsyncResult ExtentReader::ScheduleIO(ClientContext &context, GlobalTableFunctionState &gstate_p,
+                                     LocalTableFunctionState &lstate_p) {
+	if (!IsRemote(file.path) || order) {
+		return SourceResultType::HAVE_MORE_OUTPUT;
+	}
+	auto &gstate = gstate_p.Cast<ExtentGlobalState>();
+	vector<unique_ptr<AsyncTask>> tasks;
+	tasks.push_back(make_uniq<FetchTask>(*this, context, gstate.scan.get(), lstate_p.Cast<ExtentLocalState>()));
+	return AsyncResult(std::move(tasks), TaskSchedulerType::ASYNC);
 }
 
 AsyncResult ExtentReader::Scan(ClientContext &context, GlobalTableFunctionState &gstate_p,
@@ -396,8 +442,11 @@ AsyncResult ExtentReader::Scan(ClientContext &context, GlobalTableFunctionState 
 	if (context.IsInterrupted()) {
 		throw InterruptException();
 	}
+	if (!state.fetched) {
+		FetchBlock(context, gstate.scan.get(), state);
+	}
 	if (!state.prepared) {
-		PrepareBlock(context, gstate.scan.get(), state, chunk);
+		FilterBlock(context, gstate.scan.get(), state, chunk);
 	}
 	if (state.next_window >= state.windows.size()) {
 		rows_done += pns_reader_block_rows(reader.get(), state.block);

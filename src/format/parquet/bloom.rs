@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::{Buf, Bytes};
 use parquet::basic::Type as Physical;
@@ -21,6 +21,8 @@ use crate::predicate::{BlockPredicate, ColumnStats, CompareOp, Evidence, Scalar}
 /// The bloom filters of a file, filled as they are asked for. `None` inside: absent or unreadable.
 pub(super) struct Blooms {
     columns: usize,
+    /// Held while filters are fetched, so that threads that want the same ones wait for them instead of fetching them again.
+    fetching: Mutex<()>,
     slots: Vec<OnceLock<Option<Box<Sbbf>>>>,
 }
 
@@ -37,7 +39,17 @@ impl Blooms {
         let columns = metadata.file_metadata().schema_descr().num_columns();
         let mut slots = Vec::new();
         slots.resize_with(columns * metadata.num_row_groups(), OnceLock::new);
-        Self { columns, slots }
+        Self { columns, fetching: Mutex::new(()), slots }
+    }
+
+    /// Whether the filters of the (row group, leaf) pairs are known.
+    pub(super) fn are_loaded(&self, wanted: &[(usize, usize)]) -> bool {
+        wanted.iter().all(|(row_group, leaf)| self.slot(*row_group, *leaf).is_none_or(|slot| slot.get().is_some()))
+    }
+
+    /// Lets one thread at a time fetch filters.
+    pub(super) fn fetching(&self) -> MutexGuard<'_, ()> {
+        self.fetching.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn slot(&self, row_group: usize, leaf: usize) -> Option<&OnceLock<Option<Box<Sbbf>>>> {

@@ -76,6 +76,11 @@ impl File {
         self.size
     }
 
+    /// Whether a read costs no request.
+    pub(super) fn is_local(&self) -> bool {
+        self.source.is_mapped()
+    }
+
     /// Whether `range` is a non-empty range inside the file.
     pub(super) fn holds(&self, range: &Range<u64>) -> bool {
         range.start < range.end && range.end <= self.size

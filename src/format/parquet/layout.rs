@@ -15,7 +15,7 @@ use parquet::file::properties::{
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 
 use super::fetch::guarded;
-use crate::format::WriteOptions;
+use crate::format::{SortKey, WriteOptions};
 use crate::{Error, Result};
 
 /// The level the storage format's reference names.
@@ -248,10 +248,10 @@ fn matches_pattern(name: &str, pattern: &str) -> bool {
     rest.ends_with(last)
 }
 
-fn sorting(parquet: &SchemaDescriptor, names: &[String]) -> Result<Vec<SortingColumn>> {
-    names
-        .iter()
-        .map(|name| {
+fn sorting(parquet: &SchemaDescriptor, keys: &[SortKey]) -> Result<Vec<SortingColumn>> {
+    keys.iter()
+        .map(|key| {
+            let name = &key.column;
             let leaf = parquet
                 .columns()
                 .iter()
@@ -260,7 +260,7 @@ fn sorting(parquet: &SchemaDescriptor, names: &[String]) -> Result<Vec<SortingCo
             let column_idx = leaf.ok_or_else(|| {
                 Error::InvalidInput(format!("the rows cannot be sorted by \"{name}\": there is no such plain column"))
             })?;
-            Ok(SortingColumn { column_idx, descending: false, nulls_first: false })
+            Ok(SortingColumn { column_idx, descending: key.descending, nulls_first: key.nulls_first })
         })
         .collect()
 }

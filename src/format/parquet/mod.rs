@@ -79,6 +79,10 @@ impl SegmentFormat for ParquetFormat {
         head.starts_with(MAGIC) || head.starts_with(ENCRYPTED_MAGIC)
     }
 
+    fn recognises_end(&self, end: &[u8]) -> bool {
+        end.ends_with(MAGIC) || end.ends_with(ENCRYPTED_MAGIC)
+    }
+
     fn open_extent(&self, source: Arc<dyn Source>) -> Result<Arc<dyn ExtentReader>> {
         Ok(Arc::new(ParquetReader::open(source)?))
     }

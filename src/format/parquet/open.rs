@@ -23,6 +23,9 @@ use crate::{Error, Result};
 /// Bytes after the footer: its length and the magic.
 const FOOTER_END: u64 = 8;
 
+/// The most that is looked at of an end that was fetched already.
+const MAX_TAIL_BYTES: u64 = 1 << 20;
+
 /// The longest footer that is read: a length beyond it is a damaged file, not a large one.
 const MAX_FOOTER_BYTES: u64 = 1 << 30;
 
@@ -60,7 +63,7 @@ pub(super) fn open(source: &Arc<dyn Source>) -> Result<(Arc<Memory>, Footer)> {
             format!("a Parquet file has at least 12 bytes, this one has {size}"),
         ));
     }
-    let tail_start = size.saturating_sub(TAIL_BYTES);
+    let tail_start = size.saturating_sub(TAIL_BYTES.max(source.fetched_tail().min(MAX_TAIL_BYTES)));
     let tail = into_bytes(source.read(tail_start..size)?);
     let footer_length = footer_length(path, &tail, size)?;
     let footer_start = size - FOOTER_END - footer_length;

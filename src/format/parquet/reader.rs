@@ -98,6 +98,33 @@ impl ParquetReader {
         Ok((row_group, evidence))
     }
 
+    /// Makes the filters `wanted` of one row group known. Over a network those of all row groups that may still match come along: they
+    /// lie side by side, and the others will be asked for next.
+    fn load_blooms(&self, wanted: &[(usize, usize)], predicate: &BlockPredicate, names: &[&str]) -> Result<()> {
+        let (blooms, metadata) = (&self.parsed.blooms, &self.parsed.footer.metadata);
+        if blooms.are_loaded(wanted) {
+            return Ok(());
+        }
+        if self.file.is_local() {
+            return blooms.load(&self.file, metadata, wanted);
+        }
+        let _fetching = blooms.fetching();
+        if blooms.are_loaded(wanted) {
+            return Ok(());
+        }
+        let all: Vec<(usize, usize)> = self
+            .parsed
+            .evidence
+            .iter()
+            .enumerate()
+            .filter(|(_, evidence)| evaluate(predicate, *evidence).may_be_true())
+            .flat_map(|(row_group, _)| {
+                filtered_leaves(&self.parsed.footer, row_group, names).map(move |leaf| (row_group, leaf))
+            })
+            .collect();
+        blooms.load(&self.file, metadata, &all)
+    }
+
     /// The outcomes by statistics and bloom filters, which are loaded.
     fn evaluate_with_blooms(
         &self,
@@ -155,7 +182,7 @@ impl ExtentReader for ParquetReader {
         if wanted.is_empty() {
             return Ok(outcomes);
         }
-        self.parsed.blooms.load(&self.file, &self.parsed.footer.metadata, &wanted)?;
+        self.load_blooms(&wanted, predicate, &names)?;
         Ok(self.evaluate_with_blooms(row_group, evidence, predicate))
     }
 

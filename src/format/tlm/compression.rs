@@ -76,6 +76,7 @@ fn lz4_blocks(compressed: &[u8]) -> Option<(bool, &[u8])> {
 /// Decompresses straight into the target: the library's frame reader goes through buffers of its own, which it clears every time.
 fn lz4(compressed: &[u8], length: usize, out: &mut Vec<u8>) -> Result<(), String> {
     let Some((independent, mut blocks)) = lz4_blocks(compressed) else {
+        out.clear();
         return lz4_frame(compressed, length, out);
     };
     out.resize(length, 0);
@@ -130,6 +131,7 @@ thread_local! {
 
 /// Fills the capacity of `out` at most.
 fn zstd(compressed: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+    out.clear();
     ZSTD.with_borrow_mut(|slot| {
         let decompressor = match slot {
             Some(decompressor) => decompressor,

@@ -71,6 +71,8 @@ void pns_reader_free(PnsReader *reader);
 int pns_reader_schema(PnsReader *reader, struct ArrowSchema *out, char **error);
 uint32_t pns_reader_block_count(PnsReader *reader);
 uint64_t pns_reader_block_rows(PnsReader *reader, uint32_t block);
+//! Bytes of the block in its file.
+uint64_t pns_reader_block_bytes(PnsReader *reader, uint32_t block);
 uint64_t pns_reader_row_count(PnsReader *reader);
 // Bytes and requests asked of the store so far.
 void pns_reader_io(PnsReader *reader, uint64_t *bytes, uint64_t *requests);

@@ -80,6 +80,9 @@ using BlockPtr = std::unique_ptr<PnsBlock, BlockDeleter>;
 //! serves it.
 bool NeedsObjectStore(const string &path, const ErrorData &error);
 
+//! Whether a path is a URL other than that of a local file.
+bool IsRemote(const string &path);
+
 //! Opens an extent through DuckDB's file system (access settings, secrets and registered file systems apply); a file on
 //! the local disk is then read by the core directly. An empty format is decided by the file's leading bytes.
 ReaderPtr OpenExtent(ClientContext &context, const OpenFileInfo &file, const string &format);

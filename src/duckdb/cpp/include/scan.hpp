@@ -68,9 +68,12 @@ struct Window {
 };
 
 struct ExtentLocalState : public LocalTableFunctionState {
-	//! The claimed block, and whether its rows have been read and filtered.
+	//! The claimed block, whether its first columns have been read, and whether its rows have been filtered.
 	uint32_t block = 0;
+	bool fetched = false;
 	bool prepared = false;
+	//! Rows that evidence within the block has left, as begin and end in turn.
+	vector<uint64_t> ranges;
 	bool filters_hold = false;
 	//! What bloom filters and page indexes are asked; null: the reader's fixed filters.
 	std::shared_ptr<PnsPredicate> predicate;
@@ -100,6 +103,8 @@ class ExtentReader : public BaseFileReader {
 	void PrepareReader(ClientContext &context, GlobalTableFunctionState &gstate) override;
 	bool TryInitializeScan(ClientContext &context, GlobalTableFunctionState &gstate,
 	                       LocalTableFunctionState &lstate) override;
+	AsyncResult ScheduleIO(ClientContext &context, GlobalTableFunctionState &gstate,
+	                       LocalTableFunctionState &lstate) override;
 	AsyncResult Scan(ClientContext &context, GlobalTableFunctionState &gstate, LocalTableFunctionState &lstate,
 	                 DataChunk &chunk) override;
 	void FinishFile(ClientContext &context, GlobalTableFunctionState &gstate) override;
@@ -107,6 +112,9 @@ class ExtentReader : public BaseFileReader {
 	string GetReaderType() const override {
 		return "pensieve";
 	}
+
+	//! Finds the claimed block's candidate rows and reads the columns of the filters, or all of them if there are none.
+	void FetchBlock(ClientContext &context, PnsScan *scan, ExtentLocalState &state);
 
 	//! Conjuncts of the scan that only prune; set by the interface before the reader is used.
 	vector<Hint> hints;
@@ -123,7 +131,7 @@ class ExtentReader : public BaseFileReader {
 	//! Whether DuckDB itself, shown the block's bounds, finds that a filter of a join or a top-N operator excludes the
 	//! block.
 	bool DynamicExcludes(ClientContext &context, uint32_t block);
-	void PrepareBlock(ClientContext &context, PnsScan *scan, ExtentLocalState &state, DataChunk &chunk);
+	void FilterBlock(ClientContext &context, PnsScan *scan, ExtentLocalState &state, DataChunk &chunk);
 	void FilterWindow(ClientContext &context, ExtentLocalState &state, Window &window, DataChunk &chunk);
 	void FillColumn(ClientContext &context, ExtentLocalState &state, const Window &window, idx_t position,
 	                DataChunk &chunk, bool from_filter_batch);
@@ -195,6 +203,8 @@ struct ExtentInterface : public MultiFileReaderInterface {
 	void GetVirtualColumns(ClientContext &context, MultiFileBindData &bind_data, virtual_column_map_t &result) override;
 	unique_ptr<MultiFileReaderInterface> Copy() override;
 	FileGlobInput GetGlobInput() override;
+	//! Files that are not on the local disk are read ahead, except where an order lets a scan stop early.
+	bool SupportsReadAhead(const MultiFileBindData &bind_data) const override;
 
 	string format;
 };

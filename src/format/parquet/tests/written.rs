@@ -12,7 +12,7 @@ use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 
 use super::{open, read_all, write};
 use crate::format::parquet::{BLOCK_STATS_KEY, ParquetFormat};
-use crate::format::{BlockId, ExtentReader, RowRanges, SegmentFormat, WriteOptions};
+use crate::format::{BlockId, ExtentReader, RowRanges, SegmentFormat, SortKey, WriteOptions};
 use crate::storage::sink::MemorySink;
 
 fn schema() -> SchemaRef {
@@ -80,9 +80,13 @@ fn what_is_written_is_read() {
     }
 }
 
+fn ascending(column: &str) -> SortKey {
+    SortKey { column: column.to_owned(), descending: false, nulls_first: false }
+}
+
 #[test]
 fn encodings_indexes_filters_and_metadata() {
-    let options = WriteOptions { sorted_by: vec!["ts".to_owned()], ..WriteOptions::default() };
+    let options = WriteOptions { sorted_by: vec![ascending("ts")], ..WriteOptions::default() };
     let (bytes, _) = write(&schema(), &[block(0, 50_000)], &options);
     let metadata = footer(&bytes);
     let chunk = |name: &str| {
@@ -209,7 +213,7 @@ fn unsupported_types_and_options_are_refused_before_anything_is_written() {
     let error = ParquetFormat.check(&interval, &WriteOptions::default()).unwrap_err().to_string();
     assert!(error.contains("column \"iv\"") && error.contains("Parquet"), "{error}");
     ParquetFormat.check(&schema(), &WriteOptions::default()).unwrap();
-    let options = WriteOptions { sorted_by: vec!["nowhere".to_owned()], ..WriteOptions::default() };
+    let options = WriteOptions { sorted_by: vec![ascending("nowhere")], ..WriteOptions::default() };
     assert!(ParquetFormat.check(&schema(), &options).unwrap_err().to_string().contains("nowhere"));
     let options = WriteOptions { compression: Some("gzip".to_owned()), ..WriteOptions::default() };
     assert!(ParquetFormat.check(&schema(), &options).unwrap_err().to_string().contains("snappy"));
@@ -219,7 +223,7 @@ fn unsupported_types_and_options_are_refused_before_anything_is_written() {
 #[test]
 fn a_file_for_other_readers() {
     let Some(path) = std::env::var_os("PENSIEVE_KEEP") else { return };
-    let options = WriteOptions { sorted_by: vec!["ts".to_owned()], ..WriteOptions::default() };
+    let options = WriteOptions { sorted_by: vec![ascending("ts")], ..WriteOptions::default() };
     let (bytes, _) = write(&schema(), &[block(0, 50_000), block(50_000, 20_000)], &options);
     std::fs::write(path, bytes).unwrap();
 }

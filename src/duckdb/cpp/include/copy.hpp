@@ -1,0 +1,42 @@
+// What COPY … TO an extent keeps between binding and writing.
+#pragma once
+
+#include "pensieve_shim.hpp"
+
+#include "duckdb/planner/bound_result_modifier.hpp"
+
+namespace pensieve {
+
+//! One column of SORT_BY.
+struct SortKey {
+	string column;
+	OrderType type;
+	OrderByNullType nulls;
+};
+
+struct ExtentCopyBindData : public TableFunctionData {
+	vector<LogicalType> types;
+	vector<string> names;
+	idx_t rows_per_block = 122880;
+	//! JSON of the core's write options.
+	string options;
+	vector<SortKey> sort_by;
+	//! Whether the plan has a sort for `sort_by`.
+	bool sorts = false;
+
+	unique_ptr<FunctionData> Copy() const override {
+		return make_uniq<ExtentCopyBindData>(*this);
+	}
+};
+
+//! The columns of SORT_BY: each a column's name as in SQL, with ASC, DESC and NULLS FIRST or LAST where wanted.
+vector<SortKey> ParseSortBy(ClientContext &context, const vector<Value> &values, const vector<string> &names);
+//! The same for the core.
+string SortByJson(const vector<SortKey> &keys);
+//! Has the plan of a COPY sort its rows.
+void RegisterCopySort(ExtensionLoader &loader);
+
+//! A JSON string.
+string QuoteJson(const string &text);
+
+} // namespace pensieve
