@@ -70,7 +70,7 @@ $(eval $(call build,release,--release))
 
 # Tests -------------------------------------------------------------------------------------------
 
-test: test_core test_python test_release test_differential test_nycflights test_robustness test_docs test_smoke
+test: test_core test_python test_release test_differential test_nycflights test_robustness test_remote test_docs test_smoke
 
 test_core:
 	cargo test --locked $(CORE)
@@ -94,6 +94,9 @@ test_nycflights: release
 
 test_robustness: release
 	$(PY) test/python/robustness.py --extension $(call EXTENSION,release)
+
+test_remote: release
+	$(PY) test/python/remote.py --extension $(call EXTENSION,release)
 
 test_docs: release
 	$(PY) test/python/docs_examples.py --extension $(call EXTENSION,release)
@@ -135,6 +138,7 @@ demo: release
 
 bench: release
 	$(PY) bench/bench.py --extension $(call EXTENSION,release)
+	$(PY) bench/remote.py --extension $(call EXTENSION,release)
 
 # Cleaning: the static DuckDB in $(PENSIEVE_CACHE) stays ------------------------------------------
 

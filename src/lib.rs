@@ -6,6 +6,7 @@
 #[cfg(feature = "catalog")]
 pub mod catalog;
 pub mod dendro;
+pub mod dictionary;
 #[cfg(feature = "duckdb")]
 pub mod duckdb;
 pub mod error;

@@ -4,7 +4,6 @@
 //! from how many threads, the scan decides what may be skipped and keeps the counters.
 
 pub mod counters;
-pub mod dictionary;
 pub mod engine;
 mod history;
 
@@ -150,7 +149,7 @@ impl Scan {
         self.counters.watch(reader);
         let batch = reader.read_rows_dict(block, projection, rows)?;
         let batch = engine::plain_where_expected(batch, &reader.metadata().schema, projection)?;
-        let batch = dictionary::encode_batch(engine::convert(batch)?);
+        let batch = crate::dictionary::encode_batch(engine::convert(batch)?);
         self.counters.add_read_time(started);
         Ok(batch)
     }

@@ -22,6 +22,7 @@ mod bounds;
 mod columns;
 mod decode;
 mod dictionary;
+mod encoding;
 mod evidence;
 mod fetch;
 mod layout;

@@ -9,8 +9,9 @@ use arrow_ipc::writer::{DictionaryTracker, EncodedData, IpcDataGenerator, IpcWri
 
 use super::dictionary::{SharedDictionary, dictionary_type, encode_locally, is_low_cardinality};
 use super::writer::{Column, Plan};
+use crate::dictionary::encode_columns;
 use crate::format::{BlockEncoder, EncodedBlock};
-use crate::stats::block::BlockStats;
+use crate::stats::block::{BlockStats, column_stats};
 use crate::stats::extent::{BlockPartial, Summary};
 use crate::stats::json::write_block;
 use crate::{Error, Result};
@@ -197,11 +198,11 @@ impl BlockEncoder for TlmEncoder {
         let message = RecordBatch::try_new_with_options(Arc::clone(&layout.messages), stored, &options)
             .map_err(|e| self.plan.failed(&e))?;
         let (_, message) = self.messages(&message, &mut DictionaryTracker::new(false))?;
-        let block_stats =
-            BlockStats { row_count: rows, columns: columns.iter().map(crate::stats::block::column_stats).collect() };
+        let compact = encode_columns(&columns);
+        let block_stats = BlockStats { row_count: rows, columns: compact.iter().map(column_stats).collect() };
         let mut stats = String::new();
         write_block(&mut stats, &layout.schema, &block_stats);
-        let summary = self.summary.block(&columns, &block_stats);
+        let summary = self.summary.block(&compact, &block_stats);
         let bytes = u64::try_from(message.len()).unwrap_or(u64::MAX);
         Ok(EncodedBlock { rows, bytes, payload: Box::new(Payload { message, stats, summary }) })
     }

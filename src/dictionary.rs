@@ -1,5 +1,5 @@
-//! Dictionary encoding on the way to the engine: a text column with few distinct values in a block is handed over as a dictionary,
-//! so that the engine hashes and compares each distinct value once instead of once per row.
+//! Dictionaries made on the fly of text columns with few distinct values in a block, so that whoever comes next looks at each
+//! distinct value once instead of once per row: the engine that hashes and compares them, and the statistics of a block.
 
 use std::sync::Arc;
 
@@ -42,6 +42,15 @@ pub fn encode_batch(batch: RecordBatch) -> RecordBatch {
         return batch;
     }
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap_or(batch)
+}
+
+/// The columns, those of text with few values as dictionaries.
+pub fn encode_columns(columns: &[ArrayRef]) -> Vec<ArrayRef> {
+    let encoded = |column: &ArrayRef| {
+        let text = column.as_any().downcast_ref::<StringArray>().filter(|text| text.len() >= MIN_ROWS);
+        text.and_then(encode).unwrap_or_else(|| Arc::clone(column))
+    };
+    columns.iter().map(encoded).collect()
 }
 
 /// Both ends and the length of a value: of a value of up to 16 bytes, all of it.
@@ -168,5 +177,24 @@ mod tests {
         assert!(round_trip((0..9000).map(|i| Some(["", "a", "é\u{212a}"][i % 3].to_owned())).collect()));
         // few values at first, many later
         assert!(!round_trip((0..9000).map(|i| Some(if i < 4000 { "x".into() } else { i.to_string() })).collect()));
+    }
+
+    #[test]
+    fn statistics_are_those_of_the_plain_column() {
+        use crate::stats::block::BlockStats;
+        use crate::stats::extent::ExtentStats;
+        let of = |columns: Vec<ArrayRef>, schema: &Schema| {
+            let batch = RecordBatch::try_from_iter_with_nullable(vec![("a", Arc::clone(&columns[0]), true)]).unwrap();
+            let stats = BlockStats::of(&batch);
+            let mut extent = ExtentStats::new(schema);
+            extent.add(&batch, &stats);
+            (stats, extent.column_stats())
+        };
+        let schema = Schema::new(vec![Field::new("a", DataType::Utf8, true)]);
+        for distinct in [1usize, 2, 127, 300, 511, 512, 600, 6000] {
+            let values = (0..6000).map(|i| (i % 11 != 0).then(|| format!("value {} x", (i * i) % distinct)));
+            let plain: Vec<ArrayRef> = vec![Arc::new(values.collect::<StringArray>())];
+            assert_eq!(of(encode_columns(&plain), &schema), of(plain, &schema), "{distinct}");
+        }
     }
 }
