@@ -250,6 +250,7 @@ pub unsafe extern "C" fn pns_scan_read(
     column_count: u64,
     ranges: *const u64,
     range_count: u64,
+    windows: *mut PnsWindows,
     out: *mut FFI_ArrowArray,
     error: *mut *mut c_char,
 ) -> c_int {
@@ -259,11 +260,32 @@ pub unsafe extern "C" fn pns_scan_read(
             let projection: Vec<usize> = slice(columns, column_count)?.iter().map(|column| *column as usize).collect();
             let rows =
                 RowRanges(slice(ranges, range_count * 2)?.chunks_exact(2).map(|pair| pair[0]..pair[1]).collect());
-            let batch = (*scan).0.read((*reader).extent.as_ref(), BlockId(block), &projection, &rows)?;
+            let (scan, extent) = (&(*scan).0, (*reader).extent.as_ref());
+            let batch = scan.read(extent, BlockId(block), &projection, &rows)?;
+            if let Some(windows) = windows.as_mut()
+                && let Some(predicate) = windows.predicate.as_ref()
+            {
+                let room = usize::try_from(windows.count).unwrap_or(0);
+                let size = usize::try_from(windows.rows).unwrap_or(usize::MAX);
+                let verdicts = scan.windows(extent, &batch, &projection, &rows, size, &predicate.0);
+                if verdicts.len() == room {
+                    let target = std::slice::from_raw_parts_mut(windows.verdicts, room);
+                    target.iter_mut().zip(verdicts).for_each(|(to, verdict)| *to = verdict as u8);
+                }
+            }
             std::ptr::write(out, export(batch));
             Ok(())
         })
     }
+}
+
+/// The windows of a read: see the header.
+#[repr(C)]
+pub struct PnsWindows {
+    predicate: *const PnsPredicate,
+    rows: u64,
+    count: u64,
+    verdicts: *mut u8,
 }
 
 /// See the header.

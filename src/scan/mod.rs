@@ -6,6 +6,7 @@
 pub mod counters;
 pub mod engine;
 mod history;
+pub mod windows;
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -132,6 +133,24 @@ impl Scan {
         self.counters.rows.consider(rows);
         self.counters.blocks.read(1);
         Ok(RowRanges::all(rows))
+    }
+
+    /// The verdict of `predicate` on every window of at most `size` rows of a batch that [`Scan::read`] has returned for `rows`; empty
+    /// where such evidence is switched off.
+    pub fn windows(
+        &self,
+        reader: &dyn ExtentReader,
+        batch: &RecordBatch,
+        projection: &[usize],
+        rows: &RowRanges,
+        size: usize,
+        predicate: &BlockPredicate,
+    ) -> Vec<windows::Verdict> {
+        if !(self.uses(EvidenceKind::MinMax) && self.uses(EvidenceKind::Time)) {
+            return Vec::new();
+        }
+        let lengths = rows.0.iter().map(|range| usize::try_from(range.end - range.start).unwrap_or(0));
+        windows::judge(batch, &reader.metadata().schema, projection, lengths, size, predicate)
     }
 
     /// Decodes columns of the given rows of a block. Text columns with few distinct values may come as dictionaries.

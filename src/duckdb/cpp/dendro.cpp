@@ -359,7 +359,8 @@ static bool NextBlock(ClientContext &context, DendroGlobalState &state, DendroLo
 		if (!state.columns.empty()) {
 			auto array = make_shared_ptr<ArrowArrayWrapper>();
 			Check(pns_scan_read(scan, reader, block, state.columns.data(), state.columns.size(), ranges.data(),
-			                    ranges.size() / 2, reinterpret_cast<::ArrowArray *>(&array->arrow_array), &error),
+			                    ranges.size() / 2, nullptr, reinterpret_cast<::ArrowArray *>(&array->arrow_array),
+			                    &error),
 			      error);
 			local.batch = make_uniq<ArrowBatch>(context, std::move(array));
 		}

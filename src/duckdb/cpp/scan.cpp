@@ -107,13 +107,16 @@ void ExtentReader::LowerFilters() {
 			auto sources = SourceColumns(position);
 			if (expression_map.find(ProjectionIndex(position)) != expression_map.end() || IsVirtual(sources[0])) {
 				// the filter is in other terms than the file's: its statistics say nothing about it
+				fixed_is_all = fixed_is_all && ExpressionFilter::IsOptionalFilter(entry.Filter());
 				continue;
 			}
 			auto &name = arrow.names[sources[0]];
 			if (ExpressionFilter::IsOptionalFilter(entry.Filter()) || HasDynamicPart(expression)) {
 				dynamic_filters.push_back(position);
 			}
-			if (!HasDynamicPart(expression)) {
+			if (HasDynamicPart(expression)) {
+				fixed_is_all = fixed_is_all && ExpressionFilter::IsOptionalFilter(entry.Filter());
+			} else {
 				parts.push_back(ExpressionToJson(expression, [&](const Expression &) { return name; }));
 			}
 		}
@@ -230,7 +233,7 @@ bool ExtentReader::TryInitializeScan(ClientContext &context, GlobalTableFunction
 		state.fetched = false;
 		state.prepared = false;
 		// every row satisfies the filters by the block's statistics: nothing to evaluate
-		state.filters_hold = decision == 2;
+		state.filters_hold = decision == 2 && fixed_is_all;
 		state.windows.clear();
 		state.next_window = 0;
 		state.filter_batch.reset();
@@ -311,10 +314,11 @@ void ExtentReader::FilterWindow(ClientContext &context, ExtentLocalState &state,
 }
 
 static shared_ptr<ArrowArrayWrapper> ReadBatch(PnsScan *scan, PnsReader *reader, uint32_t block,
-                                               const vector<uint32_t> &columns, const vector<uint64_t> &ranges) {
+                                               const vector<uint32_t> &columns, const vector<uint64_t> &ranges,
+                                               PnsWindows *windows = nullptr) {
 	auto result = make_shared_ptr<ArrowArrayWrapper>();
 	char *error = nullptr;
-	Check(pns_scan_read(scan, reader, block, columns.data(), columns.size(), ranges.data(), ranges.size() / 2,
+	Check(pns_scan_read(scan, reader, block, columns.data(), columns.size(), ranges.data(), ranges.size() / 2, windows,
 	                    reinterpret_cast<::ArrowArray *>(&result->arrow_array), &error),
 	      error);
 	return result;
@@ -340,6 +344,7 @@ void ExtentReader::FetchBlock(ClientContext &context, PnsScan *scan, ExtentLocal
 			window.count = MinValue<idx_t>(STANDARD_VECTOR_SIZE, ranges[i + 1] - row);
 			window.selected = window.count;
 			window.rest_offset = position;
+			window.verdict = 1;
 			position += window.count;
 			state.windows.push_back(std::move(window));
 		}
@@ -348,8 +353,15 @@ void ExtentReader::FetchBlock(ClientContext &context, PnsScan *scan, ExtentLocal
 		return;
 	}
 	if (filters && filters->HasFilters()) {
-		state.filter_batch =
-		    make_uniq<ArrowBatch>(context, ReadBatch(scan, reader.get(), state.block, filter_columns, ranges));
+		vector<uint8_t> verdicts(state.windows.size(), 1);
+		PnsWindows windows {state.predicate ? state.predicate.get() : fixed.get(), STANDARD_VECTOR_SIZE,
+		                    verdicts.size(), verdicts.data()};
+		auto judge = !state.filters_hold && windows.predicate && !filter_columns.empty();
+		auto array = ReadBatch(scan, reader.get(), state.block, filter_columns, ranges, judge ? &windows : nullptr);
+		for (idx_t i = 0; i < verdicts.size(); i++) {
+			state.windows[i].verdict = verdicts[i];
+		}
+		state.filter_batch = make_uniq<ArrowBatch>(context, std::move(array));
 	} else if (!rest_columns.empty()) {
 		state.rest_batch =
 		    make_uniq<ArrowBatch>(context, ReadBatch(scan, reader.get(), state.block, rest_columns, ranges));
@@ -373,7 +385,12 @@ void ExtentReader::FilterBlock(ClientContext &context, PnsScan *scan, ExtentLoca
 				throw InterruptException();
 			}
 			rows += window.count;
-			FilterWindow(context, state, window, chunk);
+			if (window.verdict == 0) {
+				continue;
+			}
+			if (window.verdict == 1 || !fixed_is_all) {
+				FilterWindow(context, state, window, chunk);
+			}
 			survivors += window.selected;
 			if (window.selected == 0) {
 				continue;

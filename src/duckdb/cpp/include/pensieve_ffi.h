@@ -120,9 +120,19 @@ void pns_scan_skip_block(PnsScan *scan, const char *evidence);
 // Finer evidence, may do I/O: the rows of the block worth decoding as [start, end) pairs. `count` = number of pairs.
 int pns_scan_candidates(PnsScan *scan, PnsReader *reader, uint32_t block, const PnsPredicate *fixed, uint64_t **ranges,
                         uint64_t *count, char **error);
-// Decodes columns (indices into the file's schema, in the order wanted) of the given rows into a struct array.
+// What a predicate says about windows of at most `rows` rows each within the ranges of a read: 0 none satisfies it, 1
+// some may, 2 all do. `count` verdicts, which stay as they are where nothing is known.
+typedef struct PnsWindows {
+	const PnsPredicate *predicate;
+	uint64_t rows;
+	uint64_t count;
+	uint8_t *verdicts;
+} PnsWindows;
+// Decodes columns (indices into the file's schema, in the order wanted) of the given rows into a struct array, and
+// judges windows of them, unless `windows` is null.
 int pns_scan_read(PnsScan *scan, PnsReader *reader, uint32_t block, const uint32_t *columns, uint64_t column_count,
-                  const uint64_t *ranges, uint64_t range_count, struct ArrowArray *out, char **error);
+                  const uint64_t *ranges, uint64_t range_count, PnsWindows *windows, struct ArrowArray *out,
+                  char **error);
 // Rows the row filter looked at and rejected.
 void pns_scan_rows(PnsScan *scan, uint64_t considered, uint64_t skipped);
 // "key\tvalue\n" lines for EXPLAIN ANALYZE.

@@ -65,6 +65,8 @@ struct Window {
 	idx_t selected;
 	//! Position of the window's first row in the batch of the remaining columns.
 	idx_t rest_offset;
+	//! Of the lowered filters: 0 no row satisfies them, 1 some may, 2 all do.
+	uint8_t verdict;
 };
 
 struct ExtentLocalState : public LocalTableFunctionState {
@@ -142,6 +144,8 @@ class ExtentReader : public BaseFileReader {
 	}
 
 	bool lowered = false;
+	//! Whether `fixed` holds every filter that must be applied, so that rows known to satisfy it need no filtering.
+	bool fixed_is_all = true;
 	PredicatePtr fixed;
 	vector<string> fixed_parts;
 	//! The fixed filters and the dynamic ones as they were at the last claim.
