@@ -29,13 +29,15 @@ SHOWN_DIFFERENCES = 8
 class Layout:
     """One way to store the table. `write` fills a directory; `source` is what replaces the table's name in a query."""
 
-    def __init__(self, name, source, options=None, files=None, format="tlm"):
+    def __init__(self, name, source, options=None, files=None, format="tlm", casts=None):
         self.name = name
         self.format = format
         self.suffix = "tlm" if format == "tlm" else "parquet"
         self.source_template = source
         self.options = options or {}
         self.files = files
+        # Types that every second file has instead; they hold the same values.
+        self.casts = casts
 
     def write(self, connection, directory):
         directory.mkdir(parents=True)
@@ -54,13 +56,18 @@ class Layout:
         # Uneven files, one of them empty, in the order of their names.
         bounds = [0, 1, 1] + [data.ROWS * 3 * i // self.files for i in range(1, self.files + 1)]
         for number, (start, end) in enumerate(zip(bounds, bounds[1:])):
-            rows = f"FROM plain WHERE id >= {start} AND id < {end} ORDER BY id"
+            columns = f"* REPLACE ({self.casts})" if self.casts and number % 2 else "*"
+            rows = f"SELECT {columns} FROM plain WHERE plain.id >= {start} AND plain.id < {end} ORDER BY plain.id"
             connection.execute(f"COPY ({rows}) TO {quoted(directory / f'{number:03}.{self.suffix}')} ({options})")
 
     def source(self, directory):
         return self.source_template.format(directory=directory)
 
 
+CASTS = (
+    "id::INTEGER AS id, i::BIGINT AS i, k::HUGEINT AS k, nul::BIGINT AS nul, f::DOUBLE AS f, n::DECIMAL(38, 3) AS n, "
+    "b::INTEGER AS b, dt::VARCHAR AS dt"
+)
 LAYOUTS = [
     Layout("one block", "read_tlm('{directory}/all.tlm')"),
     Layout("blocks of 2048, lz4", "read_tlm('{directory}/all.tlm')", {"ROWS_PER_BLOCK": 2048, "COMPRESSION": "lz4"}),
@@ -73,6 +80,11 @@ LAYOUTS = [
     Layout("Parquet, blocks of 700, filters on strings", "read_extent('{directory}/all.parquet')",
            {"ROWS_PER_BLOCK": 700, "BLOOM_COLUMNS": "['s', 'm', 'i', 'big', 'id']"}, format="pensieve_parquet"),
     Layout("Parquet files by glob", "read_extent('{directory}/*.parquet')", {"ROWS_PER_BLOCK": 2048}, 4, "pensieve_parquet"),
+    Layout("files of other types", "read_tlm('{directory}/*.tlm')", {"ROWS_PER_BLOCK": 900}, files=4, casts=CASTS),
+    Layout("Parquet files of other types", "read_extent('{directory}/*.parquet')", {"ROWS_PER_BLOCK": 900}, 5,
+           "pensieve_parquet", CASTS),
+    Layout("sorted Parquet", "read_extent('{directory}/all.parquet')", {"ROWS_PER_BLOCK": 600, "SORT_BY": "id"},
+           format="pensieve_parquet"),
     Layout("Parquet of DuckDB", "read_extent('{directory}/all.parquet')", {"ROW_GROUP_SIZE": 2048}, format="parquet"),
 ]  # fmt: skip
 

@@ -29,10 +29,15 @@ string JsonAnd(const vector<string> &parts) {
 	return "{\"k\":\"and\",\"args\":[" + StringUtil::Join(parts, ",") + "]}";
 }
 
+idx_t NextNumber() {
+	static atomic<idx_t> last {0};
+	return ++last;
+}
+
 } // namespace
 
 ExtentReader::ExtentReader(ClientContext &context, OpenFileInfo file_p, const string &format)
-    : BaseFileReader(std::move(file_p)), reader(OpenExtent(context, file, format)) {
+    : BaseFileReader(std::move(file_p)), reader(OpenExtent(context, file, format)), number(NextNumber()) {
 	ArrowSchemaWrapper schema;
 	char *error = nullptr;
 	Check(pns_reader_schema(reader.get(), reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), &error), error);
@@ -228,6 +233,11 @@ bool ExtentReader::TryInitializeScan(ClientContext &context, GlobalTableFunction
 			rows_done += pns_reader_block_rows(reader.get(), block);
 			continue;
 		}
+		if (state.owner != number) {
+			state.owner = number;
+			state.filter_states.clear();
+			state.expression_states.clear();
+		}
 		state.block = block;
 		state.predicate = combined;
 		state.fetched = false;
@@ -285,10 +295,7 @@ void ExtentReader::FillColumn(ClientContext &context, ExtentLocalState &state, c
 void ExtentReader::FilterWindow(ClientContext &context, ExtentLocalState &state, Window &window, DataChunk &chunk) {
 	chunk.Reset();
 	window.selected = window.count;
-	if (state.filter_states.size() != filters->FilterCount() || state.filter_owner != this) {
-		state.filter_states.clear();
-		state.expression_states.clear();
-		state.filter_owner = this;
+	if (state.filter_states.empty()) {
 		for (auto &entry : *filters) {
 			state.filter_states.push_back(TableFilterState::Initialize(context, entry.Filter()));
 		}

@@ -83,8 +83,8 @@ struct ExtentLocalState : public LocalTableFunctionState {
 	idx_t next_window = 0;
 	unique_ptr<ArrowBatch> filter_batch;
 	unique_ptr<ArrowBatch> rest_batch;
-	//! Per filter of the reader: executor state, kept across the blocks of one file.
-	const void *filter_owner = nullptr;
+	//! Executor states of the filters and expressions of one reader, kept across its blocks, and the reader's number.
+	idx_t owner = 0;
 	vector<unique_ptr<TableFilterState>> filter_states;
 	unordered_map<idx_t, unique_ptr<ExpressionExecutor>> expression_states;
 };
@@ -96,6 +96,8 @@ class ExtentReader : public BaseFileReader {
 	ReaderPtr reader;
 	ArrowColumns arrow;
 	idx_t row_count;
+	//! Tells readers apart. An address does not: that of a closed reader is used again.
+	const idx_t number;
 
 	shared_ptr<BaseUnionData> GetUnionData(idx_t file_idx) override;
 	unique_ptr<BaseStatistics> GetStatistics(ClientContext &context, const Identifier &name) override;
