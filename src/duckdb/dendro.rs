@@ -80,9 +80,7 @@ pub(super) fn choices(options: &str) -> Result<BindChoices> {
 fn bind(path: &str, options: &str) -> Result<Bound> {
     let choices = choices(options)?;
     let archive = Archive::open(path)?;
-    archive.read(|snapshot| {
-        Bound::new(archive.clone(), snapshot, Weak::new(), &snapshot.catalog()?, &choices)
-    })
+    archive.read(|snapshot| Bound::new(archive.clone(), snapshot, Weak::new(), &snapshot.catalog()?, &choices))
 }
 
 /// What the catalog says of one segment, as an extent of one block that can only be claimed.

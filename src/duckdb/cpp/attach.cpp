@@ -504,7 +504,8 @@ PhysicalOperator &StoreCatalog::PlanUpdate(ClientContext &, PhysicalPlanGenerato
 // ATTACH
 //===--------------------------------------------------------------------===//
 
-unique_ptr<Catalog> AttachStore(ClientContext &context, AttachedDatabase &db, AttachInfo &info, AttachOptions &options) {
+unique_ptr<Catalog> AttachStore(ClientContext &context, AttachedDatabase &db, AttachInfo &info,
+                                AttachOptions &options) {
 	vector<pair<string, string>> pairs;
 	for (auto &option : options.options) {
 		pairs.emplace_back(StringUtil::Lower(option.first), option.second.ToString());

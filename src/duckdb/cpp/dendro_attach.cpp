@@ -1,8 +1,8 @@
 // ATTACH 'x.dendro' (TYPE pensieve): an archive as a read-only catalog with a table for each stream.
 //
-// A statement sees one snapshot of the archive: its first lookup reads the catalog, and every stream is bound from that. The
-// next statement sees what is there then, also inside a transaction, so that a session which keeps a transaction open neither
-// keeps the writer's log from shrinking nor reads segments that retention has removed.
+// A statement sees one snapshot of the archive: its first lookup reads the catalog, and every stream is bound from
+// that. The next statement sees what is there then, also inside a transaction, so that a session which keeps a
+// transaction open neither keeps the writer's log from shrinking nor reads segments that retention has removed.
 #include "dendro.hpp"
 
 #include "duckdb/catalog/catalog.hpp"
@@ -55,7 +55,8 @@ class DendroView {
 		streams.resize(names.size());
 	}
 
-	//! Place of the stream that SQL calls `name`: the one of exactly that name, otherwise the only one that differs in case.
+	//! Place of the stream that SQL calls `name`: the one of exactly that name, otherwise the only one that differs in
+	//! case.
 	optional_idx Find(const string &name) const {
 		auto exact = std::find(names.begin(), names.end(), name);
 		if (exact != names.end()) {
@@ -363,8 +364,8 @@ TableFunction DendroTableEntry::GetScanFunction(ClientContext &context, unique_p
 	auto view = catalog.Cast<DendroCatalog>().View(context);
 	auto index = view->Find(stream);
 	if (!index.IsValid() || view->names[index.GetIndex()] != stream) {
-		throw TransactionException("%s: the stream \"%s\" has gone since the query was planned; run it again", view->path,
-		                           stream);
+		throw TransactionException("%s: the stream \"%s\" has gone since the query was planned; run it again",
+		                           view->path, stream);
 	}
 	auto &bound = view->Bind(context, index.GetIndex());
 	if (!HasColumns(bound)) {
@@ -415,10 +416,10 @@ TableCatalogEntry &DendroSchema::Entry(ClientContext &context, DendroView &view,
 }
 
 TableCatalogEntry &DendroSchema::BrokenEntry(ClientContext &context, const string &stream, const string &why) {
-	auto entry = MakeEntry(stream, {"source_id", "source_uuid", "labels"},
-	                       {LogicalType::BIGINT, LogicalType::VARCHAR,
-	                        LogicalType::MAP(LogicalType::VARCHAR, LogicalType::VARCHAR)},
-	                       "cannot be read: " + why);
+	auto entry = MakeEntry(
+	    stream, {"source_id", "source_uuid", "labels"},
+	    {LogicalType::BIGINT, LogicalType::VARCHAR, LogicalType::MAP(LogicalType::VARCHAR, LogicalType::VARCHAR)},
+	    "cannot be read: " + why);
 	auto &result = *entry;
 	auto &transaction = Transaction::Get(context, catalog).Cast<DendroTransaction>();
 	lock_guard<mutex> guard(transaction.lock);
@@ -475,9 +476,10 @@ static string DendroAttachOptions(const string &path, const unordered_map<string
 		auto name = StringUtil::Lower(option.first);
 		auto &value = option.second;
 		if (name != "source" && name != "label" && name != "labels" && name != "union_by_name") {
-			throw BinderException("Unrecognized option \"%s\" for the dendro archive \"%s\"; the options are SOURCE id or "
-			                      "uuid, LABEL {'key': 'value'}, UNION_BY_NAME",
-			                      option.first, path);
+			throw BinderException(
+			    "Unrecognized option \"%s\" for the dendro archive \"%s\"; the options are SOURCE id or "
+			    "uuid, LABEL {'key': 'value'}, UNION_BY_NAME",
+			    option.first, path);
 		}
 		if (value.IsNull()) {
 			throw BinderException("%s is NULL", StringUtil::Upper(name));

@@ -27,9 +27,10 @@ static unique_ptr<Catalog> Attach(optional_ptr<StorageExtensionInfo>, ClientCont
 		// opening it as an archive says what it is instead
 		return AttachDendro(context, db, info, options);
 	}
-	throw NotImplementedException("Cannot attach \"%s\": there is no dendro archive at this address, and this build attaches "
-	                              "nothing else",
-	                              info.path);
+	throw NotImplementedException(
+	    "Cannot attach \"%s\": there is no dendro archive at this address, and this build attaches "
+	    "nothing else",
+	    info.path);
 #endif
 }
 

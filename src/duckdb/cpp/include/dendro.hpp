@@ -1,8 +1,8 @@
 // dendro archives: the scan of a stream, which read_dendro and the tables of an attached archive share.
 //
-// Binding reads the archive's catalog and some segment footers in one snapshot. The bound data keeps no transaction and no
-// file open: the segments are those of the moment of binding, and a segment that has gone by the time it is read is an
-// error.
+// Binding reads the archive's catalog and some segment footers in one snapshot. The bound data keeps no transaction and
+// no file open: the segments are those of the moment of binding, and a segment that has gone by the time it is read is
+// an error.
 #pragma once
 
 #include "arrow_bridge.hpp"
