@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::dendro::{BindChoices, Bound, PnsDendro, choices};
 use super::ffi::{guard, guard_value, text, to_c_text};
-use crate::dendro::{Archive, Catalog, Selection, Snapshot};
+use crate::dendro::{Archive, Catalog, Snapshot};
 use crate::{Error, Result};
 
 /// See the module. Holds a read transaction, so it ends with the statement.
@@ -40,8 +40,8 @@ impl PnsDendroView {
             .names
             .get(index)
             .ok_or_else(|| Error::InvalidInput(format!("{}: no stream number {index}", self.catalog.path)))?;
-        let selection = Selection { stream: Some(name.clone()), ..self.choices.selection.clone() };
-        let choices = BindChoices { selection, ..self.choices.clone() };
+        let mut choices = self.choices.clone();
+        choices.selection.stream = Some(name.clone());
         let in_snapshot = |snapshot: &Arc<Snapshot>| {
             Bound::new(self.archive.clone(), snapshot, Arc::downgrade(&self.snapshot), &self.catalog, &choices)
         };
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn pns_dendro_is_archive(path: *const c_char, out: *mut c_
     // SAFETY: by the header's contract.
     unsafe {
         guard(error, || {
-            *out = c_int::from(Archive::is_archive(text(path).as_ref())?);
+            *out = c_int::from(Archive::is_archive(&*text(path))?);
             Ok(())
         })
     }
