@@ -12,10 +12,13 @@
 #include "duckdb/execution/physical_plan_generator.hpp"
 #include "duckdb/main/attached_database.hpp"
 #include "duckdb/main/client_context_state.hpp"
+#include "duckdb/parser/parsed_data/alter_table_info.hpp"
 #include "duckdb/parser/parsed_data/attach_info.hpp"
+#include "duckdb/parser/parsed_data/create_index_info.hpp"
 #include "duckdb/parser/parsed_data/create_schema_info.hpp"
 #include "duckdb/parser/parsed_data/create_table_info.hpp"
 #include "duckdb/parser/parsed_data/drop_info.hpp"
+#include "duckdb/planner/logical_operator.hpp"
 #include "duckdb/storage/database_size.hpp"
 #include "duckdb/storage/table_storage_info.hpp"
 #include "duckdb/transaction/meta_transaction.hpp"
@@ -214,6 +217,8 @@ class DendroTableEntry : public TableCatalogEntry {
 	virtual_column_map_t GetVirtualColumns() const override {
 		return DendroVirtualColumns();
 	}
+	//! What DELETE, UPDATE and MERGE ask for first.
+	vector<column_t> GetRowIdColumns() const override;
 };
 
 class DendroSchema : public SchemaCatalogEntry {
@@ -339,6 +344,14 @@ class DendroCatalog : public Catalog {
 	                                PhysicalOperator &) override {
 		throw ReadOnly();
 	}
+	unique_ptr<LogicalOperator> BindCreateIndex(Binder &, CreateStatement &, TableCatalogEntry &,
+	                                            unique_ptr<LogicalOperator>) override {
+		throw ReadOnly();
+	}
+	unique_ptr<LogicalOperator> BindAlterAddIndex(Binder &, TableCatalogEntry &, unique_ptr<LogicalOperator>,
+	                                              unique_ptr<CreateIndexInfo>, unique_ptr<AlterTableInfo>) override {
+		throw ReadOnly();
+	}
 	DatabaseSize GetDatabaseSize(ClientContext &) override {
 		return DatabaseSize();
 	}
@@ -378,6 +391,10 @@ TableFunction DendroTableEntry::GetScanFunction(ClientContext &context, unique_p
 	data->table = this;
 	bind_data = std::move(data);
 	return GetDendroScanFunction();
+}
+
+vector<column_t> DendroTableEntry::GetRowIdColumns() const {
+	throw catalog.Cast<DendroCatalog>().ReadOnly();
 }
 
 unique_ptr<DendroTableEntry> DendroSchema::MakeEntry(const string &stream, const vector<string> &names,

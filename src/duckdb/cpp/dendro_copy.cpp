@@ -66,28 +66,6 @@ const char *const OPTIONS =
 
 } // namespace
 
-static string DendroLabels(const string &name, const vector<Value> &values) {
-	vector<string> parts;
-	for (auto &value : values) {
-		if (value.type().id() == LogicalTypeId::STRUCT && !value.IsNull()) {
-			auto &children = StructValue::GetChildren(value);
-			for (idx_t i = 0; i < children.size(); i++) {
-				parts.push_back(JsonString(StructType::GetChildName(value.type(), i).GetIdentifierName()) + ":" +
-				                JsonString(children[i].ToString()));
-			}
-		} else if (value.type().id() == LogicalTypeId::MAP && !value.IsNull()) {
-			for (auto &entry : MapValue::GetChildren(value)) {
-				auto &pair = StructValue::GetChildren(entry);
-				parts.push_back(JsonString(pair[0].ToString()) + ":" + JsonString(pair[1].ToString()));
-			}
-		} else {
-			throw BinderException("%s is a STRUCT or a MAP of texts, for example {'host': 'web-01'}, not %s", name,
-			                      value.type().ToString());
-		}
-	}
-	return "{" + StringUtil::Join(parts, ",") + "}";
-}
-
 static unique_ptr<FunctionData> DendroCopyBind(ClientContext &, CopyFunctionBindInput &input,
                                                const vector<Identifier> &names, const vector<LogicalType> &types) {
 	auto result = make_uniq<DendroCopyBindData>();
@@ -100,7 +78,10 @@ static unique_ptr<FunctionData> DendroCopyBind(ClientContext &, CopyFunctionBind
 	for (auto &[name, values] : input.info.options) {
 		auto text = StringUtil::Lower(name.GetIdentifierName());
 		if (text == "labels" || text == "metadata") {
-			parts.push_back(JsonString(text) + ":" + DendroLabels(StringUtil::Upper(text), values));
+			if (values.size() != 1) {
+				throw BinderException("%s requires exactly one argument", StringUtil::Upper(text));
+			}
+			parts.push_back(JsonString(text) + ":" + DendroLabelsJson(values[0], StringUtil::Upper(text)));
 			continue;
 		}
 		auto number = text == "segment_rows" || text == "segment_bytes";
