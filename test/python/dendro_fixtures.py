@@ -64,7 +64,9 @@ class Check:
 
 
 def check_refusal(check, path):
-    for sql in [f"FROM dendro_{name}({quoted(path)})" for name in LISTINGS] + [f"FROM read_dendro({quoted(path)})"]:
+    statements = [f"FROM dendro_{name}({quoted(path)})" for name in LISTINGS]
+    statements += [f"FROM read_dendro({quoted(path)})", f"ATTACH {quoted(path)} AS refused (TYPE pensieve)"]
+    for sql in statements:
         message = check.message(sql)
         said = message is not None and not message.startswith("INTERNAL") and path.name in message
         check.equal(f"{sql} names the file: {message}", said, True)
@@ -171,6 +173,22 @@ def check_catalog(check, path, expected):
         check.equal(f"{path.name}: the choices are listed: {message}", listed, True)
 
 
+def check_attached(check, path, expected):
+    """The streams as tables of a database."""
+    check.rows(f"ATTACH {quoted(path)} AS fixture (TYPE pensieve)")
+    streams = [(s["id"], t) for s in expected["sources"] for t in s["streams"]]
+    check.equal(f"{path.name}: tables", check.rows("SELECT table_name FROM duckdb_tables() WHERE database_name = 'fixture'"),
+                [(name,) for name in sorted({t["stream"] for _, t in streams})])
+    damaged = {t["stream"] for _, t in streams if any(g["decode_error"] for g in t["segments"])}
+    for source, stream in streams:
+        if stream["stream"] in damaged:
+            continue
+        table = 'fixture."' + stream["stream"].replace('"', '""') + '"'
+        rows = check.rows(f"SELECT count(*) FROM {table} WHERE source_id = {source}")
+        check.equal(f"{path.name}: {table} of source {source}", rows, [(stream["sealed"]["parquet_rows"],)])
+    check.rows("DETACH fixture")
+
+
 def check_tail(check, path, expected):
     """Unsealed rows are a note, and with pensieve_strict an error."""
     file = quoted(path)
@@ -211,6 +229,7 @@ def main():
                     for stream in source["streams"]:
                         check_stream(check, path, source, stream)
                 check_tail(check, path, expected)
+                check_attached(check, path, expected)
             check.equal(f"{name} is not written to", path.read_bytes() == before, True)
     print(f"{check.passed} passed, {check.failed} failed")
     return 1 if check.failed or not check.passed else 0
