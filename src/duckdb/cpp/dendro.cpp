@@ -76,7 +76,17 @@ string JsonString(const string &text) {
 	return out + "\"";
 }
 
-string DendroPath(ClientContext &context, const string &path) {
+string DendroLocalName(const string &address) {
+	for (auto prefix : {"file://localhost/", "file:///", "file:/"}) {
+		if (StringUtil::StartsWith(address, prefix)) {
+			return "/" + address.substr(strlen(prefix));
+		}
+	}
+	return address;
+}
+
+string DendroPath(ClientContext &context, const string &address) {
+	auto path = DendroLocalName(address);
 	if (IsRemote(path)) {
 		throw NotImplementedException(
 		    "\"%s\": a dendro archive is a SQLite database, which is read from the local file "
@@ -85,6 +95,9 @@ string DendroPath(ClientContext &context, const string &path) {
 	}
 	auto &fs = FileSystem::GetFileSystem(context);
 	static_cast<OpenerFileSystem &>(fs).VerifyCanAccessFile(path);
+	if (FileSystem::HasGlob(path) && !fs.FileExists(path)) {
+		throw InvalidInputException("\"%s\": name one dendro archive; a pattern of several is not read", path);
+	}
 	return fs.ExpandPath(path);
 }
 

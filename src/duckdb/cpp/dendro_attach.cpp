@@ -520,8 +520,9 @@ bool DendroCatalog::HasConflictingAttachOptions(const string &other, const Attac
 	return Catalog::HasConflictingAttachOptions(other, attach) || DendroAttachOptions(other, attach.options) != options;
 }
 
-bool IsDendroArchive(ClientContext &context, const string &address) {
-	if (FileSystem::IsRemoteFile(address) || StringUtil::Contains(address, "://")) {
+bool IsDendroArchive(ClientContext &context, const string &given) {
+	auto address = DendroLocalName(given);
+	if (IsRemote(address)) {
 		return false;
 	}
 	auto &fs = static_cast<OpenerFileSystem &>(FileSystem::GetFileSystem(context));

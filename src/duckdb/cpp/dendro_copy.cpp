@@ -43,7 +43,8 @@ struct DendroCopyState : public GlobalFunctionData {
 	mutex lock;
 	unique_ptr<ArrowAppender> rows;
 	idx_t written = 0;
-	string result;
+	//! Filled in when the archive is complete; DuckDB asks before.
+	optional_ptr<CopyFunctionFileStatistics> statistics;
 };
 
 ClientProperties ArrowOptions(ClientContext &context) {
@@ -181,7 +182,17 @@ static void DendroCopyFinalize(ClientContext &context, FunctionData &, GlobalFun
 	char *result = nullptr;
 	char *error = nullptr;
 	Check(pns_dendro_writer_finish(state.writer.get(), &result, &error), error);
-	state.result = TakeString(result);
+	auto text = TakeString(result);
+	if (!state.statistics) {
+		return;
+	}
+	state.statistics->row_count = state.written;
+	const string size = "\"byte_size\":";
+	auto at = text.find(size);
+	if (at != string::npos) {
+		state.statistics->file_size_bytes = std::stoull(text.substr(at + size.size()));
+	}
+	state.statistics->extra_info["archive"] = Value(text);
 }
 
 //! A stream is in time order, so rows are taken in the order they come in.
@@ -191,9 +202,7 @@ static CopyFunctionExecutionMode DendroCopyMode(bool, bool) {
 
 static void DendroCopyStatistics(ClientContext &, FunctionData &, GlobalFunctionData &gstate,
                                  CopyFunctionFileStatistics &statistics) {
-	auto &state = gstate.Cast<DendroCopyState>();
-	statistics.row_count = state.written;
-	statistics.extra_info["archive"] = Value(state.result);
+	gstate.Cast<DendroCopyState>().statistics = &statistics;
 }
 
 //! Enumerations are written as their text.

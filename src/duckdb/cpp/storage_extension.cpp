@@ -23,7 +23,7 @@ static unique_ptr<Catalog> Attach(optional_ptr<StorageExtensionInfo>, ClientCont
 	return AttachStore(context, db, info, options);
 #else
 	auto &fs = FileSystem::GetFileSystem(context);
-	if (!FileSystem::IsRemoteFile(info.path) && !StringUtil::Contains(info.path, "://") && fs.FileExists(info.path)) {
+	if (!IsRemote(info.path) && fs.FileExists(info.path)) {
 		// opening it as an archive says what it is instead
 		return AttachDendro(context, db, info, options);
 	}

@@ -46,8 +46,11 @@ string JsonString(const string &text);
 //! Labels given as a MAP or a STRUCT, as a JSON object of strings.
 string DendroLabelsJson(const Value &value, const string &argument);
 
+//! The name of a local file, which may be given as a file: URI.
+string DendroLocalName(const string &address);
+
 //! The local path of an archive, after DuckDB's access settings allowed it.
-string DendroPath(ClientContext &context, const string &path);
+string DendroPath(ClientContext &context, const string &address);
 
 //! Binds a stream; fills in the columns.
 unique_ptr<DendroBindData> BindDendroStream(ClientContext &context, const DendroRequest &request,
