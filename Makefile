@@ -33,7 +33,7 @@ SOURCES := $(shell find src -type f 2>/dev/null) Cargo.toml Cargo.lock build.rs
 CPP := $(shell find src/duckdb/cpp cmake test/smoke -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 
 .PHONY: all configure debug release duckdb test test_debug test_release test_core test_python test_sql \
-        test_differential test_nycflights test_robustness test_docs test_smoke check check_rust check_cpp check_docs format demo bench clean clean_all
+        test_differential test_nycflights test_robustness test_dendro test_remote test_docs test_smoke check check_rust check_cpp check_docs format demo bench clean clean_all
 
 all: release
 
@@ -70,7 +70,7 @@ $(eval $(call build,release,--release))
 
 # Tests -------------------------------------------------------------------------------------------
 
-test: test_core test_python test_release test_differential test_nycflights test_robustness test_remote test_docs test_smoke
+test: test_core test_python test_release test_differential test_nycflights test_robustness test_remote test_dendro test_docs test_smoke
 
 test_core:
 	cargo test --locked $(CORE)
@@ -97,6 +97,13 @@ test_robustness: release
 
 test_remote: release
 	$(PY) test/python/remote.py --extension $(call EXTENSION,release)
+
+# The writer that DuckDB reads beside is the dendro crate's own, a development dependency.
+test_dendro: release
+	$(PY) test/python/dendro_fixtures.py --extension $(call EXTENSION,release)
+	cargo build --locked $(CORE) --example dendro_writer
+	$(PY) test/python/dendro_live.py --extension $(call EXTENSION,release) \
+	    --writer "$$CARGO_TARGET_DIR/debug/examples/dendro_writer"
 
 test_docs: release
 	$(PY) test/python/docs_examples.py --extension $(call EXTENSION,release)
@@ -139,6 +146,7 @@ demo: release
 bench: release
 	$(PY) bench/bench.py --extension $(call EXTENSION,release)
 	$(PY) bench/remote.py --extension $(call EXTENSION,release)
+	$(PY) bench/dendro.py --extension $(call EXTENSION,release)
 
 # Cleaning: the static DuckDB in $(PENSIEVE_CACHE) stays ------------------------------------------
 

@@ -236,6 +236,32 @@ pub(super) fn open(path: &Path) -> Result<Opened> {
     Ok(Opened { conn, mode, layout, bytes_on_disk })
 }
 
+/// Whether `path` is an archive, by its content: the stamp in the main file or, before the first checkpoint, in its log. A
+/// schema version that is not read is one all the same, and so is a damaged database: opening it says what is wrong.
+pub(super) fn is_archive(path: &Path) -> Result<bool> {
+    let meta = std::fs::metadata(path).map_err(|e| Error::io(path.display().to_string(), "open", e))?;
+    if !meta.is_file() || meta.len() < u64::try_from(HEADER_LEN).unwrap_or(u64::MAX) {
+        return Ok(false);
+    }
+    let stamped = |conn: rusqlite::Result<Connection>| match conn
+        .and_then(|conn| conn.pragma_query_value(None, "application_id", |row| row.get::<_, i64>(0)))
+    {
+        Ok(id) => Ok(id == i64::from(APPLICATION_ID)),
+        Err(e) => match e.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => Ok(false),
+            Some(ErrorCode::DatabaseCorrupt) => Ok(true),
+            _ => Err(sqlite_error(path, "looking at the header", e)),
+        },
+    };
+    if stamped(Ok(open_immutable(path)?))? {
+        return Ok(true);
+    }
+    if side_len(path, "-wal").unwrap_or(0) == 0 {
+        return Ok(false);
+    }
+    stamped(open_live(path))
+}
+
 fn read_stamp(conn: &Connection, path: &Path) -> Result<(i64, i64)> {
     let pragma = |name: &str| {
         conn.pragma_query_value(None, name, |row| row.get::<_, i64>(0))

@@ -56,6 +56,15 @@ impl Archive {
         Ok(archive)
     }
 
+    /// Whether there is an archive at `path`, whatever the file is called. Says yes to archives that [`Archive::open`] refuses
+    /// (another schema version, damage), because its message is the one that helps.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the file cannot be opened.
+    pub fn is_archive(path: impl AsRef<Path>) -> Result<bool> {
+        connect::is_archive(path.as_ref())
+    }
+
     /// The path as given.
     pub fn path(&self) -> &Path {
         &self.path
@@ -117,7 +126,7 @@ pub struct Snapshot {
     layout: Layout,
     bytes_on_disk: u64,
     hold: Duration,
-    inner: Mutex<Inner>,
+    inner: Arc<Mutex<Inner>>,
     counters: ScanCounters,
 }
 
@@ -141,11 +150,25 @@ impl Snapshot {
             layout: opened.layout,
             bytes_on_disk: opened.bytes_on_disk,
             hold,
-            inner: Mutex::new(Inner { conn: opened.conn, held: true, since: Instant::now() }),
+            inner: Arc::new(Mutex::new(Inner { conn: opened.conn, held: true, since: Instant::now() })),
             counters: ScanCounters::default(),
         };
         snapshot.check_at_rest()?;
         Ok(snapshot)
+    }
+
+    /// The same instant through the same connection, with counters of its own: for several scans of one answer.
+    pub fn share(&self) -> Self {
+        Self {
+            path: self.path.clone(),
+            name: self.name.clone(),
+            mode: self.mode.clone(),
+            layout: self.layout,
+            bytes_on_disk: self.bytes_on_disk,
+            hold: self.hold,
+            inner: self.inner.clone(),
+            counters: ScanCounters::default(),
+        }
     }
 
     /// Path of the archive, for messages.
@@ -241,8 +264,9 @@ impl Snapshot {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a file that was at rest when the snapshot began has been written to since.
-    pub(super) fn changed_at_rest(&self) -> bool {
+    /// Whether a file that was at rest when the snapshot began has been written to since: this snapshot cannot be read any more,
+    /// and a new one sees the segments that are still there.
+    pub fn changed_at_rest(&self) -> bool {
         match &self.mode {
             Mode::Live => false,
             Mode::AtRest(before) => Fingerprint::of(&self.path).map_or(true, |now| now != *before),

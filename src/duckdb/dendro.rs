@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use arrow::array::RecordBatch;
@@ -25,10 +25,12 @@ use crate::storage::IoCounters;
 use crate::{Error, Result};
 
 /// A stream as a table: the segments of one instant and their columns. Holds no transaction, so it may live long.
-pub struct PnsDendro(Arc<Bound>);
+pub struct PnsDendro(pub(super) Arc<Bound>);
 
-struct Bound {
+pub(super) struct Bound {
     archive: Archive,
+    /// The snapshot of the statement that it was bound for, while that statement runs.
+    statement: Weak<Snapshot>,
     table: StreamTable,
     schema: TableSchema,
     segments: Vec<Segment>,
@@ -54,7 +56,16 @@ struct BindOptions {
     ts_column: Option<String>,
 }
 
-fn bind(path: &str, options: &str) -> Result<Bound> {
+/// How a stream is bound, beside its name.
+#[derive(Debug, Clone)]
+pub(super) struct BindChoices {
+    pub(super) selection: Selection,
+    scope: SchemaScope,
+    time: TimeColumnChoice,
+}
+
+/// Parses the options of `pns_dendro_bind`.
+pub(super) fn choices(options: &str) -> Result<BindChoices> {
     let options: BindOptions = serde_json::from_str(options).map_err(|e| Error::InvalidInput(e.to_string()))?;
     let selection = Selection { source: options.source, stream: options.stream, labels: options.labels };
     let scope = if options.union_by_name { SchemaScope::All } else { SchemaScope::Sample };
@@ -63,18 +74,13 @@ fn bind(path: &str, options: &str) -> Result<Bound> {
         Some(name) if name.is_empty() => TimeColumnChoice::Off,
         Some(name) => TimeColumnChoice::Named(name),
     };
-    let format = REGISTRY.by_name("parquet")?;
+    Ok(BindChoices { selection, scope, time })
+}
+
+fn bind(path: &str, options: &str) -> Result<Bound> {
+    let choices = choices(options)?;
     let archive = Archive::open(path)?;
-    let (catalog, table, schema): (Catalog, StreamTable, TableSchema) = archive.read(|snapshot| {
-        let catalog = snapshot.catalog()?;
-        let table = catalog.table(&selection)?;
-        let schema = snapshot.table_schema(&table, format.as_ref(), scope, &time)?;
-        Ok((catalog, table, schema))
-    })?;
-    let segments = table.segments();
-    let mut warnings = catalog.warnings;
-    warnings.extend(schema.unreadable.iter().cloned());
-    Ok(Bound { archive, table, schema, segments, warnings })
+    archive.read(|snapshot| Bound::new(archive.clone(), snapshot, Weak::new(), &snapshot.catalog()?, &choices))
 }
 
 /// What the catalog says of one segment, as an extent of one block that can only be claimed.
@@ -118,6 +124,31 @@ impl ExtentReader for CatalogExtent<'_> {
 }
 
 impl Bound {
+    /// The stream that `choices` names, by `catalog`, with the columns that its segments have in `snapshot`.
+    pub(super) fn new(
+        archive: Archive,
+        snapshot: &Arc<Snapshot>,
+        statement: Weak<Snapshot>,
+        catalog: &Catalog,
+        choices: &BindChoices,
+    ) -> Result<Self> {
+        let format = REGISTRY.by_name("parquet")?;
+        let table = catalog.table(&choices.selection)?;
+        let schema = snapshot.table_schema(&table, format.as_ref(), choices.scope, &choices.time)?;
+        let segments = table.segments();
+        let warnings = catalog.warnings.iter().chain(&schema.unreadable).cloned().collect();
+        Ok(Self { archive, statement, table, schema, segments, warnings })
+    }
+
+    /// The snapshot to read segments in: the statement's while it can be read. Segments do not change, so a later one shows the
+    /// same rows, or that a segment is gone.
+    fn snapshot(&self) -> Result<Arc<Snapshot>> {
+        match self.statement.upgrade() {
+            Some(statement) if !statement.changed_at_rest() => Ok(Arc::new(statement.share())),
+            _ => self.archive.snapshot(),
+        }
+    }
+
     /// The segments that `predicate` leaves, by the catalog alone. Counts them as the scan's extents.
     fn survivors(&self, scan: &Scan, disabled: &[&str], predicate: Option<&BlockPredicate>) -> Vec<usize> {
         let started = Instant::now();
@@ -164,7 +195,8 @@ impl Bound {
         Schema::new(fields.collect::<Vec<_>>())
     }
 
-    fn notes(&self) -> Vec<String> {
+    /// What a scan does not return, and what cannot be read, for the user.
+    pub(super) fn notes(&self) -> Vec<String> {
         self.table.unread_tails().iter().map(ToString::to_string).chain(self.warnings.iter().cloned()).collect()
     }
 }
@@ -283,7 +315,7 @@ pub unsafe extern "C" fn pns_dendro_start(
             let disabled = text(disabled);
             let names: Vec<&str> = disabled.split(',').filter(|name| !name.is_empty()).collect();
             let segments = bound.survivors(scan, &names, fixed.as_ref().map(|predicate| &predicate.0));
-            let snapshot = bound.archive.snapshot()?;
+            let snapshot = bound.snapshot()?;
             *out = Box::into_raw(Box::new(PnsDendroScan { bound, snapshot, segments }));
             Ok(())
         })

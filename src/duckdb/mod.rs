@@ -4,6 +4,7 @@
 
 mod dendro;
 mod dendro_listing;
+mod dendro_view;
 mod dendro_writer;
 mod describe;
 mod ffi;

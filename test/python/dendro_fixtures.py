@@ -2,10 +2,12 @@
 """Every archive of `test/data/dendro/manifest.json` through SQL: sources, streams, segments, rows, refusals."""
 
 import argparse
+import datetime
 import json
 import shutil
 import sys
 import tempfile
+from decimal import Decimal
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -62,7 +64,9 @@ class Check:
 
 
 def check_refusal(check, path):
-    for sql in [f"FROM dendro_{name}({quoted(path)})" for name in LISTINGS] + [f"FROM read_dendro({quoted(path)})"]:
+    statements = [f"FROM dendro_{name}({quoted(path)})" for name in LISTINGS]
+    statements += [f"FROM read_dendro({quoted(path)})", f"ATTACH {quoted(path)} AS refused (TYPE pensieve)"]
+    for sql in statements:
         message = check.message(sql)
         said = message is not None and not message.startswith("INTERNAL") and path.name in message
         check.equal(f"{sql} names the file: {message}", said, True)
@@ -70,20 +74,20 @@ def check_refusal(check, path):
         check.equal(f"{sql} says '{wanted}': {message}", wanted.lower() in (message or "").lower(), True)
 
 
-def as_json(value):
-    """A value of DuckDB the way the manifest has it; None for what is not compared."""
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return round(value, 4)
-    return ...
-
-
 def same(found, expected):
-    if found is ... or isinstance(expected, (dict, list)):
-        return True
-    if isinstance(expected, float):
-        return abs(found - expected) < 1e-4
+    """Whether a value of DuckDB is the one that the manifest has as JSON."""
+    if found is None or expected is None:
+        return found is expected
+    if isinstance(found, (datetime.datetime, datetime.date)):
+        return found.isoformat() == expected.removesuffix("Z")
+    if isinstance(found, bytes):
+        return found.hex() == expected
+    if isinstance(found, (float, Decimal)):
+        return abs(float(found) - expected) < 1e-4
+    if isinstance(expected, list):
+        return len(found) == len(expected) and all(map(same, found, expected))
+    if isinstance(expected, dict):
+        return found.keys() == expected.keys() and all(same(found[key], value) for key, value in expected.items())
     return found == expected
 
 
@@ -98,9 +102,9 @@ def check_stream(check, path, source, stream):
         check.equal(f"{where}: damage names its segment: {message}", f"segment {damaged[0]['seq']}" in message, True)
         return
     check.equal(f"{where}: count", check.rows(f"SELECT count(*) FROM {scan}"), [(sealed["parquet_rows"],)])
-    # Python needs another package for timestamps with a zone, and they are not compared
-    zoned = [name for name, kind, *_ in check.rows(f"DESCRIBE FROM {scan}") if "TIME ZONE" in kind]
-    replace = ", ".join(f'"{name}"::VARCHAR AS "{name}"' for name in zoned)
+    # Python needs another package for timestamps with a zone; these are instants of UTC
+    zoned = [name for name, kind, *_ in check.rows(f"DESCRIBE FROM {scan}") if kind.startswith("TIMESTAMPTZ")]
+    replace = ", ".join(f'make_timestamp_ns(epoch_ns("{name}")) AS "{name}"' for name in zoned)
     result = check.connection.execute(f"SELECT * {f'REPLACE ({replace})' if zoned else ''} FROM {scan}")
     columns = [column[0] for column in result.description]
     rows = result.fetchall()
@@ -109,7 +113,7 @@ def check_stream(check, path, source, stream):
         if expected is None:
             continue
         found = dict(zip(columns, rows[row]))
-        differing = {k: (found.get(k), v) for k, v in expected.items() if not same(as_json(found.get(k)), v)}
+        differing = {k: (found.get(k), v) for k, v in expected.items() if not same(found.get(k), v)}
         check.equal(f"{where}: row {row}", differing, {})
         check.equal(f"{where}: source columns", (found["source_id"], found["source_uuid"], found["labels"]),
                     (source["id"], source["uuid"], source["labels"]))
@@ -169,6 +173,22 @@ def check_catalog(check, path, expected):
         check.equal(f"{path.name}: the choices are listed: {message}", listed, True)
 
 
+def check_attached(check, path, expected):
+    """The streams as tables of a database."""
+    check.rows(f"ATTACH {quoted(path)} AS fixture (TYPE pensieve)")
+    streams = [(s["id"], t) for s in expected["sources"] for t in s["streams"]]
+    check.equal(f"{path.name}: tables", check.rows("SELECT table_name FROM duckdb_tables() WHERE database_name = 'fixture'"),
+                [(name,) for name in sorted({t["stream"] for _, t in streams})])
+    damaged = {t["stream"] for _, t in streams if any(g["decode_error"] for g in t["segments"])}
+    for source, stream in streams:
+        if stream["stream"] in damaged:
+            continue
+        table = 'fixture."' + stream["stream"].replace('"', '""') + '"'
+        rows = check.rows(f"SELECT count(*) FROM {table} WHERE source_id = {source}")
+        check.equal(f"{path.name}: {table} of source {source}", rows, [(stream["sealed"]["parquet_rows"],)])
+    check.rows("DETACH fixture")
+
+
 def check_tail(check, path, expected):
     """Unsealed rows are a note, and with pensieve_strict an error."""
     file = quoted(path)
@@ -209,6 +229,7 @@ def main():
                     for stream in source["streams"]:
                         check_stream(check, path, source, stream)
                 check_tail(check, path, expected)
+                check_attached(check, path, expected)
             check.equal(f"{name} is not written to", path.read_bytes() == before, True)
     print(f"{check.passed} passed, {check.failed} failed")
     return 1 if check.failed or not check.passed else 0

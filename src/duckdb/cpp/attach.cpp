@@ -504,8 +504,8 @@ PhysicalOperator &StoreCatalog::PlanUpdate(ClientContext &, PhysicalPlanGenerato
 // ATTACH
 //===--------------------------------------------------------------------===//
 
-static unique_ptr<Catalog> AttachStore(optional_ptr<StorageExtensionInfo>, ClientContext &context, AttachedDatabase &db,
-                                       const string &, AttachInfo &info, AttachOptions &options) {
+unique_ptr<Catalog> AttachStore(ClientContext &context, AttachedDatabase &db, AttachInfo &info,
+                                AttachOptions &options) {
 	vector<pair<string, string>> pairs;
 	for (auto &option : options.options) {
 		pairs.emplace_back(StringUtil::Lower(option.first), option.second.ToString());
@@ -516,18 +516,13 @@ static unique_ptr<Catalog> AttachStore(optional_ptr<StorageExtensionInfo>, Clien
 	return make_uniq<StoreCatalog>(db, OpenStore(context, info.path, pairs));
 }
 
-static unique_ptr<TransactionManager> CreateStoreTransactions(optional_ptr<StorageExtensionInfo>, AttachedDatabase &db,
-                                                              Catalog &catalog) {
+unique_ptr<TransactionManager> CreateStoreTransactions(AttachedDatabase &db, Catalog &catalog) {
 	return make_uniq<StoreTransactionManager>(db, catalog.Cast<StoreCatalog>());
 }
 
 void RegisterStores(ExtensionLoader &loader) {
 	RegisterStoreScan(loader);
 	RegisterStoreLists(loader);
-	auto extension = make_shared_ptr<StorageExtension>();
-	extension->attach = AttachStore;
-	extension->create_transaction_manager = CreateStoreTransactions;
-	StorageExtension::Register(DBConfig::GetConfig(loader.GetDatabaseInstance()), "pensieve", std::move(extension));
 }
 
 } // namespace pensieve

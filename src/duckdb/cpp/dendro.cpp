@@ -76,11 +76,17 @@ string JsonString(const string &text) {
 	return out + "\"";
 }
 
-string DendroRequest::StreamOptions(const string &stream) {
-	return "{\"stream\":" + JsonString(stream) + "}";
+string DendroLocalName(const string &address) {
+	for (auto prefix : {"file://localhost/", "file:///", "file:/"}) {
+		if (StringUtil::StartsWith(address, prefix)) {
+			return "/" + address.substr(strlen(prefix));
+		}
+	}
+	return address;
 }
 
-string DendroPath(ClientContext &context, const string &path) {
+string DendroPath(ClientContext &context, const string &address) {
+	auto path = DendroLocalName(address);
 	if (IsRemote(path)) {
 		throw NotImplementedException(
 		    "\"%s\": a dendro archive is a SQLite database, which is read from the local file "
@@ -89,6 +95,9 @@ string DendroPath(ClientContext &context, const string &path) {
 	}
 	auto &fs = FileSystem::GetFileSystem(context);
 	static_cast<OpenerFileSystem &>(fs).VerifyCanAccessFile(path);
+	if (FileSystem::HasGlob(path) && !fs.FileExists(path)) {
+		throw InvalidInputException("\"%s\": name one dendro archive; a pattern of several is not read", path);
+	}
 	return fs.ExpandPath(path);
 }
 
@@ -110,19 +119,17 @@ unique_ptr<FunctionData> DendroBindData::Copy() const {
 // Binding
 //===--------------------------------------------------------------------===//
 
-unique_ptr<DendroBindData> BindDendroStream(ClientContext &context, const DendroRequest &request,
-                                            vector<LogicalType> &types, vector<string> &names) {
+unique_ptr<DendroBindData> DescribeDendro(ClientContext &context, std::shared_ptr<PnsDendro> dendro, const string &path,
+                                          vector<LogicalType> &types, vector<string> &names) {
 	auto result = make_uniq<DendroBindData>();
-	result->path = request.path;
-	auto local = DendroPath(context, request.path);
-	PnsDendro *dendro = nullptr;
-	char *error = nullptr;
-	Check(pns_dendro_bind(local.c_str(), request.options.c_str(), &dendro, &error), error);
-	result->dendro = std::shared_ptr<PnsDendro>(dendro, pns_dendro_free);
-	result->stream = TakeString(pns_dendro_stream(dendro));
+	result->path = path;
+	result->dendro = std::move(dendro);
+	result->stream = TakeString(pns_dendro_stream(result->dendro.get()));
 	ArrowSchemaWrapper schema;
-	Check(pns_dendro_schema(dendro, reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), &error), error);
-	result->columns = ReadArrowSchema(context, schema, request.path);
+	char *error = nullptr;
+	Check(pns_dendro_schema(result->dendro.get(), reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), &error),
+	      error);
+	result->columns = ReadArrowSchema(context, schema, path);
 	types = result->columns.types;
 	// names that differ only in case are one name to DuckDB
 	identifier_set_t taken;
@@ -136,8 +143,17 @@ unique_ptr<DendroBindData> BindDendroStream(ClientContext &context, const Dendro
 	return result;
 }
 
+unique_ptr<DendroBindData> BindDendroStream(ClientContext &context, const DendroRequest &request,
+                                            vector<LogicalType> &types, vector<string> &names) {
+	auto local = DendroPath(context, request.path);
+	PnsDendro *dendro = nullptr;
+	char *error = nullptr;
+	Check(pns_dendro_bind(local.c_str(), request.options.c_str(), &dendro, &error), error);
+	return DescribeDendro(context, std::shared_ptr<PnsDendro>(dendro, pns_dendro_free), request.path, types, names);
+}
+
 //! Labels given as a MAP or a STRUCT, as a JSON object of strings.
-static string LabelsJson(const Value &value, const string &argument) {
+string DendroLabelsJson(const Value &value, const string &argument) {
 	vector<string> parts;
 	auto add = [&](const string &key, const Value &child) {
 		if (child.IsNull()) {
@@ -184,7 +200,7 @@ static unique_ptr<FunctionData> DendroBind(ClientContext &context, TableFunction
 			continue;
 		}
 		if (name == "label" || name == "labels") {
-			parts.push_back("\"labels\":" + LabelsJson(value, "label"));
+			parts.push_back("\"labels\":" + DendroLabelsJson(value, "label"));
 		} else if (name == "union_by_name") {
 			parts.push_back(BooleanValue::Get(value.DefaultCastAs(LogicalType::BOOLEAN)) ? "\"union_by_name\":true"
 			                                                                             : "\"union_by_name\":false");
@@ -202,10 +218,14 @@ static unique_ptr<FunctionData> DendroBind(ClientContext &context, TableFunction
 	return std::move(result);
 }
 
-static virtual_column_map_t DendroVirtualColumns(ClientContext &, optional_ptr<FunctionData>) {
+virtual_column_map_t DendroVirtualColumns() {
 	virtual_column_map_t result;
 	result.insert(make_pair(COLUMN_IDENTIFIER_EMPTY, TableColumn("", LogicalType::BOOLEAN)));
 	return result;
+}
+
+static virtual_column_map_t GetDendroVirtualColumns(ClientContext &, optional_ptr<FunctionData>) {
+	return DendroVirtualColumns();
 }
 
 static optional_ptr<TableCatalogEntry> DendroTableEntry(optional_ptr<const FunctionData> bind_data) {
@@ -453,7 +473,7 @@ TableFunction GetDendroScanFunction() {
 	function.pushdown_complex_filter = DendroPushdown;
 	function.cardinality = DendroCardinality;
 	function.get_partition_data = DendroPartition;
-	function.get_virtual_columns = DendroVirtualColumns;
+	function.get_virtual_columns = GetDendroVirtualColumns;
 	function.get_table_entry = DendroTableEntry;
 	function.table_scan_progress = DendroProgress;
 	function.to_string = DendroToString;
@@ -568,39 +588,6 @@ static void DendroListingScan(ClientContext &context, TableFunctionInput &input,
 	output.SetChildCardinality(count);
 }
 
-vector<string> GetDendroStreams(ClientContext &context, const string &path) {
-	auto local = DendroPath(context, path);
-	PnsDendroListing *raw = nullptr;
-	char *error = nullptr;
-	Check(pns_dendro_listing("dendro_streams", local.c_str(), 0, &raw, &error), error);
-	DendroListingPtr listing(raw);
-	ArrowSchemaWrapper schema;
-	Check(pns_dendro_listing_schema("dendro_streams", reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), &error),
-	      error);
-	auto columns = ReadArrowSchema(context, schema, "dendro_streams");
-	auto column =
-	    NumericCast<idx_t>(std::find(columns.names.begin(), columns.names.end(), "stream") - columns.names.begin());
-	vector<string> result;
-	while (true) {
-		auto array = make_shared_ptr<ArrowArrayWrapper>();
-		int more = 0;
-		Check(pns_dendro_listing_next(raw, reinterpret_cast<::ArrowArray *>(&array->arrow_array), &more, &error),
-		      error);
-		if (more == 0) {
-			return result;
-		}
-		ArrowBatch batch(context, std::move(array));
-		for (idx_t row = 0; row < batch.RowCount(); row++) {
-			Vector value(LogicalType::VARCHAR, 1);
-			batch.Convert(column, columns, column, row, 1, value);
-			auto name = value.GetValue(0).ToString();
-			if (std::find(result.begin(), result.end(), name) == result.end()) {
-				result.push_back(name);
-			}
-		}
-	}
-}
-
 //===--------------------------------------------------------------------===//
 // Registration
 //===--------------------------------------------------------------------===//
@@ -629,7 +616,7 @@ void RegisterDendro(ExtensionLoader &loader) {
 		                       DendroListingScan, DendroListingBind, DendroListingInit);
 		function.function_info = make_shared_ptr<DendroListingInfo>(name);
 		function.projection_pushdown = true;
-		function.get_virtual_columns = DendroVirtualColumns;
+		function.get_virtual_columns = GetDendroVirtualColumns;
 		loader.RegisterFunction(std::move(function));
 	}
 	auto &config = DBConfig::GetConfig(loader.GetDatabaseInstance());

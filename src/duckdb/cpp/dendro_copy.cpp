@@ -43,7 +43,8 @@ struct DendroCopyState : public GlobalFunctionData {
 	mutex lock;
 	unique_ptr<ArrowAppender> rows;
 	idx_t written = 0;
-	string result;
+	//! Filled in when the archive is complete; DuckDB asks before.
+	optional_ptr<CopyFunctionFileStatistics> statistics;
 };
 
 ClientProperties ArrowOptions(ClientContext &context) {
@@ -66,28 +67,6 @@ const char *const OPTIONS =
 
 } // namespace
 
-static string DendroLabels(const string &name, const vector<Value> &values) {
-	vector<string> parts;
-	for (auto &value : values) {
-		if (value.type().id() == LogicalTypeId::STRUCT && !value.IsNull()) {
-			auto &children = StructValue::GetChildren(value);
-			for (idx_t i = 0; i < children.size(); i++) {
-				parts.push_back(JsonString(StructType::GetChildName(value.type(), i).GetIdentifierName()) + ":" +
-				                JsonString(children[i].ToString()));
-			}
-		} else if (value.type().id() == LogicalTypeId::MAP && !value.IsNull()) {
-			for (auto &entry : MapValue::GetChildren(value)) {
-				auto &pair = StructValue::GetChildren(entry);
-				parts.push_back(JsonString(pair[0].ToString()) + ":" + JsonString(pair[1].ToString()));
-			}
-		} else {
-			throw BinderException("%s is a STRUCT or a MAP of texts, for example {'host': 'web-01'}, not %s", name,
-			                      value.type().ToString());
-		}
-	}
-	return "{" + StringUtil::Join(parts, ",") + "}";
-}
-
 static unique_ptr<FunctionData> DendroCopyBind(ClientContext &, CopyFunctionBindInput &input,
                                                const vector<Identifier> &names, const vector<LogicalType> &types) {
 	auto result = make_uniq<DendroCopyBindData>();
@@ -100,7 +79,10 @@ static unique_ptr<FunctionData> DendroCopyBind(ClientContext &, CopyFunctionBind
 	for (auto &[name, values] : input.info.options) {
 		auto text = StringUtil::Lower(name.GetIdentifierName());
 		if (text == "labels" || text == "metadata") {
-			parts.push_back(JsonString(text) + ":" + DendroLabels(StringUtil::Upper(text), values));
+			if (values.size() != 1) {
+				throw BinderException("%s requires exactly one argument", StringUtil::Upper(text));
+			}
+			parts.push_back(JsonString(text) + ":" + DendroLabelsJson(values[0], StringUtil::Upper(text)));
 			continue;
 		}
 		auto number = text == "segment_rows" || text == "segment_bytes";
@@ -200,7 +182,17 @@ static void DendroCopyFinalize(ClientContext &context, FunctionData &, GlobalFun
 	char *result = nullptr;
 	char *error = nullptr;
 	Check(pns_dendro_writer_finish(state.writer.get(), &result, &error), error);
-	state.result = TakeString(result);
+	auto text = TakeString(result);
+	if (!state.statistics) {
+		return;
+	}
+	state.statistics->row_count = state.written;
+	const string size = "\"byte_size\":";
+	auto at = text.find(size);
+	if (at != string::npos) {
+		state.statistics->file_size_bytes = std::stoull(text.substr(at + size.size()));
+	}
+	state.statistics->extra_info["archive"] = Value(text);
 }
 
 //! A stream is in time order, so rows are taken in the order they come in.
@@ -210,9 +202,7 @@ static CopyFunctionExecutionMode DendroCopyMode(bool, bool) {
 
 static void DendroCopyStatistics(ClientContext &, FunctionData &, GlobalFunctionData &gstate,
                                  CopyFunctionFileStatistics &statistics) {
-	auto &state = gstate.Cast<DendroCopyState>();
-	statistics.row_count = state.written;
-	statistics.extra_info["archive"] = Value(state.result);
+	gstate.Cast<DendroCopyState>().statistics = &statistics;
 }
 
 //! Enumerations are written as their text.

@@ -9,6 +9,7 @@ extern "C" void pensieve_shim_load(duckdb::ExtensionLoader &loader) {
 	pensieve::RegisterTables(loader);
 	pensieve::RegisterCopy(loader);
 	pensieve::RegisterDendro(loader);
+	pensieve::RegisterAttach(loader);
 #ifdef PENSIEVE_STORES
 	pensieve::RegisterStores(loader);
 #endif

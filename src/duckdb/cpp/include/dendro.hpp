@@ -1,21 +1,14 @@
-// dendro archives: the scan of a stream, for read_dendro and for whoever exposes streams as tables.
+// dendro archives: the scan of a stream, which read_dendro and the tables of an attached archive share.
 //
-// A catalog with one table per stream does, for a table entry of (path, stream):
-//
-//     vector<LogicalType> types; vector<string> names;
-//     auto data = BindDendroStream(context, DendroRequest(path, stream), types, names);
-//     data->table = &entry;                       // so that the plan shows the table
-//     bind_data = std::move(data);
-//     return GetDendroScanFunction();             // from GetScanFunction
-//
-// Binding reads the archive's catalog and some segment footers, in one snapshot that ends with the call; the bound data
-// keeps no transaction and no file open. Bind per query: the segments are those of the moment of binding, and a segment
-// that has gone by the time it is read is an error. Types and names are the same as long as the stream's segments have
-// the same columns.
+// Binding reads the archive's catalog and some segment footers in one snapshot. The bound data keeps no transaction and
+// no file open: the segments are those of the moment of binding, and a segment that has gone by the time it is read is
+// an error.
 #pragma once
 
 #include "arrow_bridge.hpp"
 #include "pensieve_dendro_ffi.h"
+
+#include "duckdb/transaction/transaction_manager.hpp"
 
 #include <memory>
 
@@ -23,14 +16,9 @@ namespace pensieve {
 
 //! What to read, as the arguments of read_dendro have it.
 struct DendroRequest {
-	DendroRequest() = default;
-	DendroRequest(string path_p, const string &stream) : path(std::move(path_p)), options(StreamOptions(stream)) {
-	}
 	string path;
 	//! JSON for pns_dendro_bind.
 	string options = "{}";
-
-	static string StreamOptions(const string &stream);
 };
 
 struct DendroBindData : public TableFunctionData {
@@ -55,17 +43,37 @@ struct DendroBindData : public TableFunctionData {
 //! A text as a JSON string.
 string JsonString(const string &text);
 
+//! Labels given as a MAP or a STRUCT, as a JSON object of strings.
+string DendroLabelsJson(const Value &value, const string &argument);
+
+//! The name of a local file, which may be given as a file: URI.
+string DendroLocalName(const string &address);
+
 //! The local path of an archive, after DuckDB's access settings allowed it.
-string DendroPath(ClientContext &context, const string &path);
+string DendroPath(ClientContext &context, const string &address);
 
 //! Binds a stream; fills in the columns.
 unique_ptr<DendroBindData> BindDendroStream(ClientContext &context, const DendroRequest &request,
                                             vector<LogicalType> &types, vector<string> &names);
 
-//! The scan of bound data of BindDendroStream. As a function it is read_dendro.
+//! The bind data of a stream that is bound already; fills in the columns.
+unique_ptr<DendroBindData> DescribeDendro(ClientContext &context, std::shared_ptr<PnsDendro> dendro, const string &path,
+                                          vector<LogicalType> &types, vector<string> &names);
+
+//! The scan of bound data. As a function it is read_dendro.
 TableFunction GetDendroScanFunction();
 
-//! Names of the streams of an archive, each once, in their order. Reads the catalog only.
-vector<string> GetDendroStreams(ClientContext &context, const string &path);
+//! Columns that a scan has beside those of the table.
+virtual_column_map_t DendroVirtualColumns();
+
+//! Whether there is a dendro archive at the address of an ATTACH: a local file that is one by its content.
+bool IsDendroArchive(ClientContext &context, const string &address);
+
+//! An archive as a read-only catalog with a table for each stream.
+unique_ptr<Catalog> AttachDendro(ClientContext &context, AttachedDatabase &db, const AttachInfo &info,
+                                 const AttachOptions &options);
+
+//! The transactions of an attached archive; null when the catalog is another one.
+unique_ptr<TransactionManager> CreateDendroTransactions(AttachedDatabase &db, Catalog &catalog);
 
 } // namespace pensieve

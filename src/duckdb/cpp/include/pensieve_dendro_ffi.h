@@ -9,6 +9,7 @@ extern "C" {
 #endif
 
 typedef struct PnsDendro PnsDendro;
+typedef struct PnsDendroView PnsDendroView;
 typedef struct PnsDendroScan PnsDendroScan;
 typedef struct PnsDendroListing PnsDendroListing;
 typedef struct PnsDendroWriter PnsDendroWriter;
@@ -23,6 +24,8 @@ char *pns_dendro_stream(PnsDendro *dendro);
 uint64_t pns_dendro_segment_count(PnsDendro *dendro);
 // Log rows of the segments; the number of rows a scan returns is another one.
 uint64_t pns_dendro_row_estimate(PnsDendro *dendro);
+// What a scan does not return, and what cannot be read; empty when there is nothing to say.
+char *pns_dendro_notes(PnsDendro *dendro);
 
 // Starts a scan: a snapshot of its own, and the segments that `fixed` (may be null) leaves by the catalog alone. Notes
 // unsealed rows in `scan`; with `strict` they are an error. `disabled` is as for pns_scan_new.
@@ -32,6 +35,18 @@ void pns_dendro_scan_free(PnsDendroScan *scan);
 uint64_t pns_dendro_scan_count(PnsDendroScan *scan);
 // Opens segment `index` of the scan as an extent with the table's columns. Callable from many threads at once.
 int pns_dendro_scan_open(PnsDendroScan *scan, uint64_t index, PnsReader **out, char **error);
+
+// --- an archive as one statement sees it -----------------------------------------------------------------------------
+// `out` is 1 when the file is an archive by its content, also when it is one that cannot be read.
+int pns_dendro_is_archive(const char *path, int *out, char **error);
+// Starts a snapshot, which ends when the view is freed; everything bound from the view shows it. `options` are those of
+// pns_dendro_bind without the stream.
+int pns_dendro_view(const char *path, const char *options, PnsDendroView **out, char **error);
+void pns_dendro_view_free(PnsDendroView *view);
+// The streams, each name once.
+uint64_t pns_dendro_view_count(PnsDendroView *view);
+char *pns_dendro_view_name(PnsDendroView *view, uint64_t index);
+int pns_dendro_view_bind(PnsDendroView *view, uint64_t index, PnsDendro **out, char **error);
 
 // --- listings --------------------------------------------------------------------------------------------------------
 int pns_dendro_listing_schema(const char *function, struct ArrowSchema *out, char **error);

@@ -103,6 +103,7 @@ void RegisterDendro(ExtensionLoader &loader);
 void RegisterDendroCopy(ExtensionLoader &loader);
 void RegisterSettings(ExtensionLoader &loader);
 void RegisterStores(ExtensionLoader &loader);
+void RegisterAttach(ExtensionLoader &loader);
 
 //! The functions that read TLM extents, any extent, and Parquet extents.
 TableFunctionSet GetReadFunction(const string &name, const string &format);
