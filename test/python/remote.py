@@ -60,6 +60,12 @@ def main():
                     answer = connection.execute(query.replace("@T@", source)).fetchall()
                     check(answer == expected, f"{name}, read_ahead_depth {depth}: {query}")
             connection.execute("RESET read_ahead_depth")
+            for budget in (0, 3_000_000):
+                connection.execute(f"SET pensieve_prefetch_bytes = {budget}")
+                source = f"read_extent({quoted(f'{server.url}/{name}')})"
+                total = connection.execute(f"SELECT count(*), max(status) FROM {source}").fetchone()
+                check(total == (ROWS, 503), f"{name}: with {budget} bytes ahead {total}")
+            connection.execute("RESET pensieve_prefetch_bytes")
             several = ", ".join(quoted(f"{server.url}/{name}") for _ in range(4))
             total = connection.execute(f"SELECT count(*), max(status) FROM read_extent([{several}])").fetchone()
             check(total == (4 * ROWS, 503), f"{name}: four at once give {total}")

@@ -116,6 +116,8 @@ unique_ptr<GlobalTableFunctionState> ExtentInterface::InitializeGlobalState(Clie
 	auto source = files.empty() ? string() : files[0].path + (files.size() > 1 ? ", …" : "");
 	result->scan = ScanPtr(pns_scan_new(context.GetConnectionId(), context.transaction.GetActiveQuery(), source.c_str(),
 	                                    disabled_text.c_str()));
+	auto prefetch = GetSetting(context, "pensieve_prefetch_bytes");
+	result->prefetch_bytes = prefetch.IsNull() ? 0 : UBigIntValue::Get(prefetch.DefaultCastAs(LogicalType::UBIGINT));
 	auto remaining = global_state.file_list.GetTotalFileCount();
 #ifdef PENSIEVE_STORES
 	if (data.store_files) {
@@ -435,6 +437,9 @@ void RegisterSettings(ExtensionLoader &loader) {
 	                          LogicalType::VARCHAR, Value(environment ? environment : "tlm"), CheckWriteFormat);
 	config.AddExtensionOption("pensieve_block_rows", "Rows of a block written by COPY and INSERT", LogicalType::UBIGINT,
 	                          Value::UBIGINT(122880));
+	config.AddExtensionOption("pensieve_prefetch_bytes",
+	                          "Bytes of blocks that a scan of an object store reads ahead of decoding",
+	                          LogicalType::UBIGINT, Value::UBIGINT(256ULL << 20));
 	config.AddExtensionOption("pensieve_metadata_cache_bytes", "Memory for cached footers and statistics of extents",
 	                          LogicalType::UBIGINT, Value::UBIGINT(256ULL << 20), SetMetadataCache);
 	config.AddExtensionOption(

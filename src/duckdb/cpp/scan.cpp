@@ -454,8 +454,16 @@ AsyncResult ExtentReader::ScheduleIO(ClientContext &context, GlobalTableFunction
 		return SourceResultType::HAVE_MORE_OUTPUT;
 	}
 	auto &gstate = gstate_p.Cast<ExtentGlobalState>();
+	auto &state = lstate_p.Cast<ExtentLocalState>();
+	auto bytes = pns_reader_block_bytes(reader.get(), state.block);
+	if (gstate.bytes_ahead + bytes > gstate.prefetch_bytes) {
+		// the block is read when its turn to be decoded comes
+		return SourceResultType::HAVE_MORE_OUTPUT;
+	}
+	gstate.bytes_ahead += bytes;
+	state.bytes_ahead = bytes;
 	vector<unique_ptr<AsyncTask>> tasks;
-	tasks.push_back(make_uniq<FetchTask>(*this, context, gstate.scan.get(), lstate_p.Cast<ExtentLocalState>()));
+	tasks.push_back(make_uniq<FetchTask>(*this, context, gstate.scan.get(), state));
 	return AsyncResult(std::move(tasks), TaskSchedulerType::ASYNC);
 }
 
@@ -466,6 +474,8 @@ AsyncResult ExtentReader::Scan(ClientContext &context, GlobalTableFunctionState 
 	if (context.IsInterrupted()) {
 		throw InterruptException();
 	}
+	gstate.bytes_ahead -= state.bytes_ahead;
+	state.bytes_ahead = 0;
 	if (!state.fetched) {
 		FetchBlock(context, gstate.scan.get(), state);
 	}

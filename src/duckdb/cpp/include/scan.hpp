@@ -52,6 +52,9 @@ struct ExtentBindData : public TableFunctionData {
 
 struct ExtentGlobalState : public GlobalTableFunctionState {
 	ScanPtr scan;
+	//! Bytes of blocks that are read ahead of decoding, and how many there may be.
+	atomic<idx_t> bytes_ahead {0};
+	idx_t prefetch_bytes = 0;
 };
 
 //! A run of at most STANDARD_VECTOR_SIZE candidate rows of a block.
@@ -74,6 +77,8 @@ struct ExtentLocalState : public LocalTableFunctionState {
 	uint32_t block = 0;
 	bool fetched = false;
 	bool prepared = false;
+	//! What the block counts among the bytes read ahead.
+	idx_t bytes_ahead = 0;
 	//! Rows that evidence within the block has left, as begin and end in turn.
 	vector<uint64_t> ranges;
 	bool filters_hold = false;
