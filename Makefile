@@ -96,7 +96,7 @@ test_robustness: release
 	$(PY) test/python/robustness.py --extension $(call EXTENSION,release)
 
 test_remote: release
-	$(PY) test/python/remote.py --extension $(call EXTENSION,release)
+	$(PY) test/python/remote_reads.py --extension $(call EXTENSION,release)
 
 # The writer that DuckDB reads beside is the dendro crate's own, a development dependency.
 test_dendro: release

@@ -81,6 +81,10 @@ template <class T>
 static void SelectKeys(const ArrowArray &array, idx_t first, idx_t size, idx_t null_position, SelectionVector &result) {
 	auto keys = static_cast<const T *>(array.buffers[1]) + first;
 	auto validity = array.null_count == 0 ? nullptr : static_cast<const uint8_t *>(array.buffers[0]);
+	if (!validity && sizeof(T) == sizeof(sel_t)) {
+		memcpy(result.data(), keys, size * sizeof(T));
+		return;
+	}
 	for (idx_t i = 0; i < size; i++) {
 		auto valid = !validity || (validity[(first + i) / 8] >> ((first + i) % 8) & 1);
 		result.set_index(i, valid ? static_cast<idx_t>(keys[i]) : null_position);
