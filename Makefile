@@ -33,7 +33,7 @@ SOURCES := $(shell find src -type f 2>/dev/null) Cargo.toml Cargo.lock build.rs
 CPP := $(shell find src/duckdb/cpp cmake test/smoke -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 
 .PHONY: all configure debug release duckdb test test_debug test_release test_core test_python test_sql \
-        test_differential test_nycflights test_robustness test_dendro test_remote test_docs test_smoke check check_rust check_cpp check_docs format demo bench clean clean_all
+        test_differential test_nycflights test_robustness test_dendro test_remote test_stores soak test_docs test_smoke check check_rust check_cpp check_docs format demo bench clean clean_all
 
 all: release
 
@@ -70,7 +70,7 @@ $(eval $(call build,release,--release))
 
 # Tests -------------------------------------------------------------------------------------------
 
-test: test_core test_python test_release test_differential test_nycflights test_robustness test_remote test_dendro test_docs test_smoke
+test: test_core test_python test_release test_differential test_nycflights test_robustness test_remote test_stores test_dendro test_docs test_smoke
 
 test_core:
 	cargo test --locked $(CORE)
@@ -104,6 +104,13 @@ test_dendro: release
 	cargo build --locked $(CORE) --example dendro_writer
 	$(PY) test/python/dendro_live.py --extension $(call EXTENSION,release) \
 	    --writer "$$CARGO_TARGET_DIR/debug/examples/dendro_writer"
+
+test_stores: release
+	$(PY) test/python/stores.py --extension $(call EXTENSION,release)
+
+# The runs of many processes and of kill -9 at full size.
+soak: release
+	$(PY) test/python/stores.py --extension $(call EXTENSION,release) --soak
 
 test_docs: release
 	$(PY) test/python/docs_examples.py --extension $(call EXTENSION,release)

@@ -19,9 +19,6 @@ fn shim() {
     build.cpp(true).std("c++17").include(sources.join("include")).warnings(false);
     // DuckDB's own headers are not ours to warn about; the host is a release build, whose class layouts NDEBUG decides.
     build.flag("-isystem").flag(&include).define("NDEBUG", None);
-    if std::env::var_os("CARGO_FEATURE_STORES").is_some() {
-        build.define("PENSIEVE_STORES", None);
-    }
     let mut files: Vec<_> = std::fs::read_dir(&sources)
         .map(|entries| {
             entries

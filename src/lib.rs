@@ -3,7 +3,6 @@
 //! The crate is a core that knows nothing of DuckDB (`predicate`, `stats`, `format`, `storage`, `scan`) and one room,
 //! `duckdb`, that binds it to the DuckDB extension ABI. `docs/architecture.md` has the map.
 
-#[cfg(feature = "catalog")]
 pub mod catalog;
 pub mod dendro;
 pub mod dictionary;

@@ -10,10 +10,9 @@ mod describe;
 mod ffi;
 mod reader;
 mod scan;
-#[cfg(feature = "stores")]
 mod store;
-#[cfg(feature = "stores")]
 mod store_list;
+mod store_plan;
 mod writer;
 
 // the static DuckDB that the shim links against

@@ -1,6 +1,7 @@
 //! Extents opened by the shim.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{DataType, Field};
@@ -9,6 +10,7 @@ use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use super::describe;
 use super::ffi::{guard, guard_value, text, to_c_text};
 use crate::format::cache::ReaderCache;
+use crate::format::json_view::JsonView;
 use crate::format::registry::{FormatRegistry, OPENING_TAIL};
 use crate::format::{BlockId, ExtentReader};
 use crate::predicate::{ColumnStats, Scalar};
@@ -90,7 +92,21 @@ impl HostFile for Host {
 }
 
 pub(super) static REGISTRY: LazyLock<FormatRegistry> = LazyLock::new(FormatRegistry::default);
-static CACHE: LazyLock<ReaderCache> = LazyLock::new(ReaderCache::default);
+pub(super) static CACHE: LazyLock<ReaderCache> = LazyLock::new(ReaderCache::default);
+
+/// Configuration of an object store from the shim: a JSON object, or nothing.
+pub(super) fn remote_settings(json: &str) -> Result<BTreeMap<String, String>> {
+    if json.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    serde_json::from_str(json).map_err(|e| Error::InvalidInput(format!("object store configuration: {e}")))
+}
+
+/// How files are reached with that configuration.
+pub(super) fn storage_options(json: &str) -> Result<StorageOptions> {
+    let remote = RemoteOptions { options: remote_settings(json)?, ..RemoteOptions::default() };
+    Ok(StorageOptions { remote, ..StorageOptions::default() })
+}
 
 /// See the header.
 ///
@@ -101,11 +117,12 @@ pub unsafe extern "C" fn pns_reader_open(
     path: *const c_char,
     format: *const c_char,
     host: *const PnsHostFile,
+    remote: *const c_char,
     out: *mut *mut PnsReader,
     error: *mut *mut c_char,
 ) -> c_int {
     // SAFETY: by the header's contract; the host's context is owned from here on.
-    let (path, format, host) = unsafe {
+    let (path, format, host, remote) = unsafe {
         let path = text(path).into_owned();
         let host = host.as_ref().map(|host| Host {
             context: host.context,
@@ -115,7 +132,7 @@ pub unsafe extern "C" fn pns_reader_open(
             size: host.size,
             version: text(host.version).into_owned(),
         });
-        (path, text(format), host)
+        (path, text(format), host, text(remote))
     };
     // SAFETY: `error` and `out` are valid for writes.
     unsafe {
@@ -123,8 +140,8 @@ pub unsafe extern "C" fn pns_reader_open(
             let counters = Arc::new(IoCounters::default());
             let source: Arc<dyn Source> = match host {
                 Some(host) => Arc::new(HostSource::new(Box::new(host), Coalesce::default(), counters)?),
-                None if CACHE.knows(&path) => crate::storage::open(&path, &StorageOptions::default(), counters)?,
-                None => crate::storage::open_with_tail(&path, &StorageOptions::default(), counters, OPENING_TAIL)?,
+                None if CACHE.knows(&path) => crate::storage::open(&path, &storage_options(&remote)?, counters)?,
+                None => crate::storage::open_with_tail(&path, &storage_options(&remote)?, counters, OPENING_TAIL)?,
             };
             let wanted = (!format.is_empty()).then_some(format.as_ref());
             let extent = CACHE.open(&REGISTRY, source, wanted)?;
@@ -132,6 +149,20 @@ pub unsafe extern "C" fn pns_reader_open(
             Ok(())
         })
     }
+}
+
+/// See the header.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pns_reader_show_json(reader: *mut PnsReader, names: *const c_char) {
+    guard_value((), || {
+        // SAFETY: by the header's contract.
+        let (reader, names) = unsafe { (&mut *reader, text(names)) };
+        let names: Vec<&str> = names.split('\u{1f}').collect();
+        reader.extent = JsonView::wrap(Arc::clone(&reader.extent), &names);
+    });
 }
 
 /// See the header.
@@ -334,11 +365,16 @@ pub(super) fn export(batch: arrow::array::RecordBatch) -> FFI_ArrowArray {
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pns_glob(pattern: *const c_char, out: *mut *mut c_char, error: *mut *mut c_char) -> c_int {
+pub unsafe extern "C" fn pns_glob(
+    pattern: *const c_char,
+    remote: *const c_char,
+    out: *mut *mut c_char,
+    error: *mut *mut c_char,
+) -> c_int {
     // SAFETY: by the header's contract.
     unsafe {
         guard(error, || {
-            let found = crate::storage::glob::glob(&text(pattern), &RemoteOptions::default())?;
+            let found = crate::storage::glob::glob(&text(pattern), &storage_options(&text(remote))?.remote)?;
             *out = to_c_text(&found.join("\n"));
             Ok(())
         })

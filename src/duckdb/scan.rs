@@ -15,7 +15,6 @@ use crate::{Error, Result};
 /// A lowered predicate.
 pub struct PnsPredicate(pub(super) BlockPredicate);
 
-#[cfg(feature = "stores")]
 impl PnsPredicate {
     pub(super) fn get(&self) -> &BlockPredicate {
         &self.0

@@ -11,9 +11,9 @@ use arrow::datatypes::{DataType, Field, Schema};
 use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 
 use super::ffi::{guard, guard_value, text, to_c_text};
-use super::reader::export;
+use super::reader::{export, remote_settings, storage_options};
 use super::scan::PnsPredicate;
-use super::store_list;
+use super::{store_list, store_plan};
 use super::writer::take_schema;
 use crate::catalog::{
     self, At, AttachOptions, Catalog, Changes, ColumnType, EvidenceKind, NewExtent, PruneOptions, TableColumn,
@@ -50,7 +50,7 @@ pub struct PnsTable {
     pub(super) catalog: Arc<dyn Catalog>,
     pub(super) view: TableView,
     /// Extents and columns of this transaction that are not committed yet.
-    pending: Changes,
+    pub(super) pending: Changes,
 }
 
 impl PnsTable {
@@ -199,13 +199,16 @@ fn duckdb_names(names: &[&str]) -> Vec<String> {
 pub unsafe extern "C" fn pns_store_open(
     address: *const c_char,
     options: *const c_char,
+    remote: *const c_char,
     out: *mut *mut PnsStore,
     error: *mut *mut c_char,
 ) -> c_int {
     // SAFETY: by the header's contract.
     unsafe {
         guard(error, || {
-            let store = catalog::open(&text(address), &read_options(&text(options))?)?;
+            let mut options = read_options(&text(options))?;
+            options.object_store = remote_settings(&text(remote))?;
+            let store = catalog::open(&text(address), &options)?;
             *out = Box::into_raw(Box::new(PnsStore(store)));
             Ok(())
         })
@@ -776,6 +779,33 @@ pub unsafe extern "C" fn pns_table_list(
         guard(error, || {
             let table = &*table;
             let rows = store_list::rows(&text(function), table.catalog.as_ref(), &table.view)?;
+            std::ptr::write(out, export(rows));
+            Ok(())
+        })
+    }
+}
+
+/// See the header.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pns_table_plan(
+    table: *const PnsTable,
+    predicate: *const PnsPredicate,
+    disabled: *const c_char,
+    remote: *const c_char,
+    out: *mut FFI_ArrowArray,
+    error: *mut *mut c_char,
+) -> c_int {
+    // SAFETY: by the header's contract.
+    unsafe {
+        guard(error, || {
+            let everything = BlockPredicate::Constant(Some(true));
+            let predicate = predicate.as_ref().map_or(&everything, |p| p.get());
+            let disabled = text(disabled);
+            let disabled: Vec<&str> = disabled.split(',').filter(|name| !name.is_empty()).collect();
+            let rows = store_plan::rows(&*table, predicate, &disabled, &storage_options(&text(remote))?)?;
             std::ptr::write(out, export(rows));
             Ok(())
         })

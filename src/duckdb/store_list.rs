@@ -51,6 +51,7 @@ pub(super) fn schema(function: &str) -> Result<SchemaRef> {
             ("tokens", text()),
             ("present_paths", text()),
         ],
+        "pensieve_plan" => return Ok(super::store_plan::schema()),
         other => return Err(Error::InvalidInput(format!("there is no listing function {other}"))),
     };
     let fields: Vec<Field> = fields.into_iter().map(|(name, kind)| Field::new(name, kind, true)).collect();

@@ -11,12 +11,12 @@ use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use serde::Deserialize;
 
 use super::ffi::{guard, guard_value, text, to_c_text};
-use super::reader::{REGISTRY, host_result, struct_type};
+use super::reader::{REGISTRY, host_result, storage_options, struct_type};
 use crate::format::{
     BlockEncoder, EncodedBlock, ExtentWriteResult, ExtentWriter, SegmentFormat, SortKey, WriteOptions,
 };
 use crate::storage::host::{HostSink, HostWriter};
-use crate::storage::{Sink, StorageOptions};
+use crate::storage::Sink;
 use crate::{Error, Result};
 
 /// Name of the extension type in which DuckDB's lossless export wraps booleans (one byte each).
@@ -39,8 +39,15 @@ fn stored_field(field: &Field) -> Field {
     field.clone().with_data_type(data_type)
 }
 
-fn stored_schema(schema: &Schema) -> SchemaRef {
-    let fields: Vec<Field> = schema.fields().iter().map(|field| stored_field(field)).collect();
+fn stored_schema(schema: &Schema, json_as_binary: bool) -> SchemaRef {
+    let is_json = |field: &Field| field.metadata().get("ARROW:extension:name").is_some_and(|name| name == "arrow.json");
+    let fields = schema.fields().iter().map(|field| {
+        if json_as_binary && is_json(field) {
+            return Field::new(field.name(), DataType::Binary, field.is_nullable());
+        }
+        stored_field(field)
+    });
+    let fields: Vec<Field> = fields.collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
@@ -129,9 +136,11 @@ struct Options {
     bloom_columns: Option<Vec<String>>,
     #[serde(default)]
     sorted_by: Vec<SortKey>,
+    #[serde(default)]
+    json_as_binary: bool,
 }
 
-fn parse(options: &str) -> Result<(Arc<dyn SegmentFormat>, WriteOptions)> {
+fn parse(options: &str) -> Result<(Arc<dyn SegmentFormat>, WriteOptions, bool)> {
     let options: Options = serde_json::from_str(options).map_err(|e| Error::InvalidInput(e.to_string()))?;
     let format = Arc::clone(REGISTRY.by_name(&options.format)?);
     let write = WriteOptions {
@@ -141,7 +150,7 @@ fn parse(options: &str) -> Result<(Arc<dyn SegmentFormat>, WriteOptions)> {
         bloom_columns: options.bloom_columns,
         sorted_by: options.sorted_by,
     };
-    Ok((format, write))
+    Ok((format, write, options.json_as_binary))
 }
 
 /// Takes a schema of the shim.
@@ -168,9 +177,9 @@ pub unsafe extern "C" fn pns_writer_check(
     unsafe {
         guard(error, || {
             let schema = take_schema(schema)?;
-            let (format, write) = parse(&text(options))?;
+            let (format, write, json_as_binary) = parse(&text(options))?;
             let (sink, _bytes) = crate::storage::sink::MemorySink::new("options");
-            format.start_extent(Box::new(sink), stored_schema(&schema), &write).map(drop)
+            format.start_extent(Box::new(sink), stored_schema(&schema, json_as_binary), &write).map(drop)
         })
     }
 }
@@ -184,6 +193,7 @@ pub unsafe extern "C" fn pns_writer_new(
     path: *const c_char,
     options: *const c_char,
     host: *const PnsHostSink,
+    remote: *const c_char,
     schema: *mut FFI_ArrowSchema,
     out: *mut *mut PnsWriter,
     error: *mut *mut c_char,
@@ -198,11 +208,11 @@ pub unsafe extern "C" fn pns_writer_new(
     unsafe {
         guard(error, || {
             let received = take_schema(schema)?;
-            let schema = stored_schema(&received);
-            let (format, write) = parse(&text(options))?;
+            let (format, write, json_as_binary) = parse(&text(options))?;
+            let schema = stored_schema(&received, json_as_binary);
             let sink: Box<dyn Sink> = match host {
                 Some(host) => Box::new(HostSink::new(Box::new(host))),
-                None => crate::storage::create(&path, &StorageOptions::default())?,
+                None => crate::storage::create(&path, &storage_options(&text(remote))?)?,
             };
             let writer = format.start_extent(sink, Arc::clone(&schema), &write)?;
             let encoder = writer.encoder();

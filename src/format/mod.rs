@@ -2,6 +2,7 @@
 //! [`registry::FormatRegistry`].
 
 pub mod cache;
+pub mod json_view;
 pub mod parquet;
 pub mod registry;
 pub mod tlm;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Run the SQL examples of the README, of docs/pruning.md and of docs/functions/: every statement must succeed, in the order of the page.
+"""Run the SQL examples of the README, the tutorial, docs/pruning.md and docs/functions/: every statement must succeed, in the order of the page.
 
 Each page gets a fresh database and an empty working directory.
 """
@@ -24,7 +24,8 @@ def main():
     arguments = parser.parse_args()
     extension = Path(arguments.extension).resolve()
     passed = failed = 0
-    for page in [ROOT / "README.md", ROOT / "docs" / "pruning.md", *sorted((ROOT / "docs" / "functions").glob("*.md"))]:
+    fixed = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", ROOT / "docs" / "pruning.md"]
+    for page in [*fixed, *sorted((ROOT / "docs" / "functions").glob("*.md"))]:
         blocks = BLOCK.findall(page.read_text())
         if not blocks:
             print(f"FAIL {page.relative_to(ROOT)}: no example")

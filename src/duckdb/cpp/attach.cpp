@@ -1,5 +1,4 @@
 // ATTACH … (TYPE pensieve): catalog, schemas, tables and transactions over a store of the core.
-#ifdef PENSIEVE_STORES
 #include "store.hpp"
 
 #include "duckdb/common/arrow/arrow_converter.hpp"
@@ -21,6 +20,7 @@ namespace pensieve {
 
 void RegisterStoreScan(ExtensionLoader &loader);
 void RegisterStoreLists(ExtensionLoader &loader);
+void RegisterStoreCopy(ExtensionLoader &loader);
 
 //===--------------------------------------------------------------------===//
 // Transactions
@@ -69,6 +69,21 @@ string StoreTransaction::ResolveDatabase(const string &name) {
 		}
 	}
 	return result;
+}
+
+//! The columns as Arrow, and DuckDB's names of their types for messages.
+void ExportColumns(ClientContext &context, const vector<LogicalType> &types, const vector<string> &names,
+                   const string &table, ArrowSchemaWrapper &schema, string &type_names) {
+	ClientProperties options("UTC", ArrowOffsetSize::REGULAR, false, false, true, ArrowFormatVersion::V1_0, &context);
+	for (idx_t i = 0; i < types.size(); i++) {
+		type_names += (i == 0 ? "" : "\x1f") + types[i].ToString();
+	}
+	try {
+		ArrowConverter::ToArrowSchema(&schema.arrow_schema, types, names, options);
+	} catch (std::exception &error) {
+		throw NotImplementedException("%s: a column has a type that extents cannot hold: %s", table,
+		                              ErrorData(error).RawMessage());
+	}
 }
 
 namespace {
@@ -122,21 +137,6 @@ class StoreTransactionManager : public TransactionManager {
 	mutex lock;
 	unordered_map<Transaction *, unique_ptr<StoreTransaction>> transactions;
 };
-
-//! The columns as Arrow, and DuckDB's names of their types for messages.
-void ExportColumns(ClientContext &context, const vector<LogicalType> &types, const vector<string> &names,
-                   const string &table, ArrowSchemaWrapper &schema, string &type_names) {
-	ClientProperties options("UTC", ArrowOffsetSize::REGULAR, false, false, true, ArrowFormatVersion::V1_0, &context);
-	for (idx_t i = 0; i < types.size(); i++) {
-		type_names += (i == 0 ? "" : "\x1f") + types[i].ToString();
-	}
-	try {
-		ArrowConverter::ToArrowSchema(&schema.arrow_schema, types, names, options);
-	} catch (std::exception &error) {
-		throw NotImplementedException("%s: a column has a type that extents cannot hold: %s", table,
-		                              ErrorData(error).RawMessage());
-	}
-}
 
 string AtText(const EntryLookupInfo &lookup) {
 	auto at = lookup.GetAtClause();
@@ -521,9 +521,10 @@ unique_ptr<TransactionManager> CreateStoreTransactions(AttachedDatabase &db, Cat
 }
 
 void RegisterStores(ExtensionLoader &loader) {
+	RegisterSecrets(loader);
 	RegisterStoreScan(loader);
 	RegisterStoreLists(loader);
+	RegisterStoreCopy(loader);
 }
 
 } // namespace pensieve
-#endif // PENSIEVE_STORES

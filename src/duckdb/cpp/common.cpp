@@ -122,7 +122,8 @@ ReaderPtr OpenExtent(ClientContext &context, const OpenFileInfo &file, const str
 			throw;
 		}
 		// no file system of DuckDB's serves this scheme: the core's own object store client does
-		Check(pns_reader_open(file.path.c_str(), format.c_str(), nullptr, &reader, &error), error);
+		auto remote = RemoteConfiguration(context, file.path);
+		Check(pns_reader_open(file.path.c_str(), format.c_str(), nullptr, remote.c_str(), &reader, &error), error);
 		return ReaderPtr(reader);
 	}
 	if (handle->GetType() == FileType::FILE_TYPE_DIR) {
@@ -132,7 +133,7 @@ ReaderPtr OpenExtent(ClientContext &context, const OpenFileInfo &file, const str
 	if (handle->file_system.GetName() == "LocalFileSystem" && handle->CanSeek()) {
 		auto path = handle->GetPath();
 		handle.reset();
-		Check(pns_reader_open(path.c_str(), format.c_str(), nullptr, &reader, &error), error);
+		Check(pns_reader_open(path.c_str(), format.c_str(), nullptr, "", &reader, &error), error);
 		return ReaderPtr(reader);
 	}
 	string version;
@@ -155,7 +156,7 @@ ReaderPtr OpenExtent(ClientContext &context, const OpenFileInfo &file, const str
 	host->path = file.path;
 	host->handle = std::move(handle);
 	// the core owns `host` from here on, also when it fails
-	Check(pns_reader_open(file.path.c_str(), format.c_str(), &host_file, &reader, &error), error);
+	Check(pns_reader_open(file.path.c_str(), format.c_str(), &host_file, "", &reader, &error), error);
 	return ReaderPtr(reader);
 }
 

@@ -14,21 +14,6 @@
 
 namespace pensieve {
 
-string QuoteJson(const string &text) {
-	string out = "\"";
-	for (auto c : text) {
-		if (c == '"' || c == '\\') {
-			out += '\\';
-			out += c;
-		} else if (static_cast<unsigned char>(c) < 0x20) {
-			out += StringUtil::Format("\\u%04x", int(static_cast<unsigned char>(c)));
-		} else {
-			out += c;
-		}
-	}
-	return out + "\"";
-}
-
 namespace {
 
 struct CopyInfoFormat : public CopyFunctionInfo {
@@ -231,6 +216,9 @@ static unique_ptr<FunctionData> CopyBind(ClientContext &context, CopyFunctionBin
 			options += BooleanValue::Get(flag) ? ",\"dictionary\":true" : ",\"dictionary\":false";
 		} else if (format == "tlm" && name == "magic") {
 			options += ",\"magic\":" + QuoteJson(StringUtil::Lower(SingleValue(name, values).ToString()));
+		} else if (name == "json_as_binary") {
+			// set for stores whose other readers expect it
+			options += ",\"json_as_binary\":true";
 		} else if (format == "parquet" && name == "bloom_columns") {
 			CheckColumns(values, result->names);
 			options += ",\"bloom_columns\":" + ListJson(values);
@@ -288,12 +276,13 @@ static unique_ptr<GlobalFunctionData> CopyInitGlobal(ClientContext &context, Fun
 			own_client = true;
 		}
 		status = pns_writer_new(path.c_str(), bind_data.options.c_str(), own_client ? nullptr : &host,
+		                        RemoteConfiguration(context, path).c_str(),
 		                        reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), &writer, &error);
 	} else {
 		// the core writes under a temporary name and renames; DuckDB's access settings hold for the final name
 		static_cast<OpenerFileSystem &>(fs).VerifyCanAccessFile(path);
 		auto local = fs.ExpandPath(path);
-		status = pns_writer_new(local.c_str(), bind_data.options.c_str(), nullptr,
+		status = pns_writer_new(local.c_str(), bind_data.options.c_str(), nullptr, "",
 		                        reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), &writer, &error);
 	}
 	schema.arrow_schema.release = nullptr;

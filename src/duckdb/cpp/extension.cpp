@@ -10,7 +10,5 @@ extern "C" void pensieve_shim_load(duckdb::ExtensionLoader &loader) {
 	pensieve::RegisterCopy(loader);
 	pensieve::RegisterDendro(loader);
 	pensieve::RegisterAttach(loader);
-#ifdef PENSIEVE_STORES
 	pensieve::RegisterStores(loader);
-#endif
 }

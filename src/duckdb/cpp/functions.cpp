@@ -119,11 +119,9 @@ unique_ptr<GlobalTableFunctionState> ExtentInterface::InitializeGlobalState(Clie
 	auto prefetch = GetSetting(context, "pensieve_prefetch_bytes");
 	result->prefetch_bytes = prefetch.IsNull() ? 0 : UBigIntValue::Get(prefetch.DefaultCastAs(LogicalType::UBIGINT));
 	auto remaining = global_state.file_list.GetTotalFileCount();
-#ifdef PENSIEVE_STORES
 	if (data.store_files) {
 		CountStoreFiles(result->scan.get(), *data.store_files, remaining);
 	}
-#endif
 	if (!data.store_files) {
 		auto listed = MaxValue<idx_t>(data.listed_files, remaining);
 		pns_scan_files(result->scan.get(), listed, listed - remaining, "partition");
@@ -156,7 +154,8 @@ shared_ptr<BaseFileReader> ExtentInterface::CreateReader(ClientContext &context,
                                                          const OpenFileInfo &file, idx_t,
                                                          const MultiFileBindData &bind_data) {
 	auto &data = bind_data.bind_data->Cast<ExtentBindData>();
-	auto result = make_shared_ptr<ExtentReader>(context, file, data.format);
+	auto result = make_shared_ptr<ExtentReader>(context, file, data.format,
+	                                            data.store_files ? JsonColumns(*data.store_files) : string());
 	Attach(*result, bind_data);
 	return std::move(result);
 }
@@ -214,7 +213,7 @@ shared_ptr<MultiFileList> ExtentFileReader::CreateFileList(ClientContext &contex
 	for (auto &path : paths) {
 		char *listed = nullptr;
 		char *error = nullptr;
-		Check(pns_glob(path.c_str(), &listed, &error), error);
+		Check(pns_glob(path.c_str(), RemoteConfiguration(context, path).c_str(), &listed, &error), error);
 		for (auto &file : StringUtil::Split(TakeString(listed), '\n')) {
 			files.emplace_back(file);
 		}
@@ -299,9 +298,7 @@ static void ComplexFilterPushdown(ClientContext &context, LogicalGet &get, Funct
 			text = StringUtil::Contains(text, " OR ") ? "(" + text + ")" : text;
 		}
 	}
-#ifdef PENSIEVE_STORES
 	PruneByCatalog(context, bind_data, conjuncts);
-#endif
 	data.explain = StringUtil::Join(texts, " AND ");
 	data.explain_unknown = StringUtil::Join(unknown, "; ");
 }
@@ -320,11 +317,9 @@ static InsertionOrderPreservingMap<string> ScanToString(TableFunctionToStringInp
 	auto &bind_data = input.bind_data->Cast<MultiFileBindData>();
 	auto &data = bind_data.bind_data->Cast<ExtentBindData>();
 	result["Files"] = std::to_string(bind_data.file_list->GetTotalFileCount());
-#ifdef PENSIEVE_STORES
 	if (data.store_files) {
 		result["Table"] = DescribeStoreFiles(*data.store_files);
 	}
-#endif
 	if (!data.format.empty()) {
 		result["Format"] = data.format;
 	}

@@ -36,8 +36,12 @@ idx_t NextNumber() {
 
 } // namespace
 
-ExtentReader::ExtentReader(ClientContext &context, OpenFileInfo file_p, const string &format)
+ExtentReader::ExtentReader(ClientContext &context, OpenFileInfo file_p, const string &format,
+                           const string &json_columns)
     : BaseFileReader(std::move(file_p)), reader(OpenExtent(context, file, format)), number(NextNumber()) {
+	if (!json_columns.empty()) {
+		pns_reader_show_json(reader.get(), json_columns.c_str());
+	}
 	ArrowSchemaWrapper schema;
 	char *error = nullptr;
 	Check(pns_reader_schema(reader.get(), reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), &error), error);

@@ -1,5 +1,4 @@
 // INSERT INTO and CREATE TABLE AS: rows become extents in the store, which COMMIT makes visible.
-#ifdef PENSIEVE_STORES
 #include "store.hpp"
 
 #include "duckdb/execution/physical_plan_generator.hpp"
@@ -28,6 +27,7 @@ struct StoreInsertGlobalState : public GlobalSinkState {
 		info.is_from = false;
 		if (!table->store->magic.empty()) {
 			info.options["magic"] = {Value(table->store->magic)};
+			info.options["json_as_binary"] = {Value::BOOLEAN(true)};
 		}
 		CopyFunctionBindInput input(info, function->function_info);
 		bind_data = function->copy_to_bind(context, input, table->names, table->types);
@@ -42,6 +42,8 @@ struct StoreInsertGlobalState : public GlobalSinkState {
 	//! Id, object path and location of the extent, as the core wrote them.
 	string extent;
 	unique_ptr<GlobalFunctionData> writer;
+	//! Filled by the writer when the extent is complete.
+	CopyFunctionFileStatistics statistics;
 	idx_t rows = 0;
 
 	//! The writer; the file is created when the first row arrives.
@@ -57,6 +59,7 @@ struct StoreInsertGlobalState : public GlobalSinkState {
 			extent = TakeString(text);
 			auto fields = SplitRecords(extent)[0];
 			writer = function->copy_to_initialize_global(context, *bind_data, fields[2]);
+			function->copy_to_get_written_statistics(context, *bind_data, *writer, statistics);
 		}
 		return *writer;
 	}
@@ -139,9 +142,7 @@ class StoreInsert : public PhysicalOperator {
 			return SinkFinalizeType::READY;
 		}
 		global.function->copy_to_finalize(context, *global.bind_data, *global.writer);
-		CopyFunctionFileStatistics statistics;
-		global.function->copy_to_get_written_statistics(context, *global.bind_data, *global.writer, statistics);
-		auto result = statistics.extra_info["extent"].ToString();
+		auto result = global.statistics.extra_info["extent"].ToString();
 		auto &transaction = global.transaction;
 		char *error = nullptr;
 		Check(pns_tx_append(transaction.handle.get(), global.table->database.c_str(), global.table->name.c_str(),
@@ -214,4 +215,3 @@ PhysicalOperator &StoreCatalog::PlanCreateTableAs(ClientContext &context, Physic
 }
 
 } // namespace pensieve
-#endif // PENSIEVE_STORES

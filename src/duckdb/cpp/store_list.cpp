@@ -1,9 +1,11 @@
 // pensieve_snapshots, pensieve_extents, pensieve_column_stats: what a store's catalog says about an attached table.
-#ifdef PENSIEVE_STORES
 #include "store.hpp"
 
+#include "duckdb/optimizer/optimizer.hpp"
 #include "duckdb/parser/parser.hpp"
 #include "duckdb/parser/qualified_name.hpp"
+#include "duckdb/planner/operator/logical_get.hpp"
+#include "duckdb/planner/planner.hpp"
 
 namespace pensieve {
 
@@ -19,6 +21,12 @@ struct StoreListBindData : public TableFunctionData {
 	string name;
 	shared_ptr<StoreTable> table;
 	ArrowColumns columns;
+	//! pensieve_plan: the conjuncts that the core understands, the evidence it is not to use, and how objects are
+	//! reached.
+	vector<string> conjuncts;
+	bool nothing = false;
+	string disabled;
+	string remote;
 
 	bool SupportStatementCache() const override {
 		return false;
@@ -44,11 +52,53 @@ shared_ptr<StoreTable> AttachedTable(ClientContext &context, const Value &argume
 	return table->table;
 }
 
+//! The scan of the store's table in the plan, if the optimizer left one.
+optional_ptr<StoreFileList> FindScan(LogicalOperator &op) {
+	if (op.type == LogicalOperatorType::LOGICAL_GET) {
+		auto multi_file = dynamic_cast<MultiFileBindData *>(op.Cast<LogicalGet>().bind_data.get());
+		auto data = multi_file ? dynamic_cast<ExtentBindData *>(multi_file->bind_data.get()) : nullptr;
+		return data ? data->store_files.get() : nullptr;
+	}
+	for (auto &child : op.children) {
+		auto found = FindScan(*child);
+		if (found) {
+			return found;
+		}
+	}
+	return nullptr;
+}
+
+//! Plans the query that the predicate stands for, as DuckDB would, and takes from it what the scan was told.
+void PlanPredicate(ClientContext &context, StoreListBindData &data, const string &table, const string &predicate) {
+	Parser parser(context);
+	parser.ParseQuery("SELECT * FROM " + QualifiedName::Parse(table).ToString() + " WHERE (" + predicate + "\n)");
+	if (parser.statements.size() != 1) {
+		throw BinderException("pensieve_plan needs one condition, for example 'level = ''ERROR'''");
+	}
+	Planner planner(context);
+	planner.CreatePlan(std::move(parser.statements[0]));
+	Optimizer optimizer(*planner.binder, context);
+	auto plan = optimizer.Optimize(std::move(planner.plan));
+	auto scan = FindScan(*plan);
+	if (!scan) {
+		// DuckDB found that no row can match
+		data.nothing = true;
+		return;
+	}
+	data.table = scan->table;
+	data.conjuncts = scan->conjuncts;
+}
+
 unique_ptr<FunctionData> ListBind(ClientContext &context, TableFunctionBindInput &input, vector<LogicalType> &types,
                                   vector<Identifier> &names) {
 	auto result = make_uniq<StoreListBindData>();
 	result->name = input.info->Cast<StoreListInfo>().name;
 	result->table = AttachedTable(context, input.inputs[0]);
+	result->disabled = DisabledEvidence(context);
+	result->remote = RemoteConfiguration(context, result->table->store->storage);
+	if (input.inputs.size() > 1 && !input.inputs[1].IsNull()) {
+		PlanPredicate(context, *result, input.inputs[0].ToString(), input.inputs[1].ToString());
+	}
 	ArrowSchemaWrapper schema;
 	char *error = nullptr;
 	Check(pns_table_list_schema(result->name.c_str(), reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), &error),
@@ -71,9 +121,21 @@ void ListScan(ClientContext &context, TableFunctionInput &input, DataChunk &outp
 	if (!state.batch) {
 		auto array = make_shared_ptr<ArrowArrayWrapper>();
 		char *error = nullptr;
-		Check(pns_table_list(bind_data.table->handle.get(), bind_data.name.c_str(),
-		                     reinterpret_cast<::ArrowArray *>(&array->arrow_array), &error),
-		      error);
+		auto out = reinterpret_cast<::ArrowArray *>(&array->arrow_array);
+		if (bind_data.name == "pensieve_plan") {
+			string json = bind_data.nothing
+			                  ? "{\"k\":\"const\",\"type\":\"BOOLEAN\",\"value\":\"false\"}"
+			                  : "{\"k\":\"and\",\"args\":[" + StringUtil::Join(bind_data.conjuncts, ",") + "]}";
+			PredicatePtr predicate;
+			if (bind_data.nothing || !bind_data.conjuncts.empty()) {
+				predicate = PredicatePtr(pns_predicate_lower(json.c_str(), json.size()));
+			}
+			Check(pns_table_plan(bind_data.table->handle.get(), predicate.get(), bind_data.disabled.c_str(),
+			                     bind_data.remote.c_str(), out, &error),
+			      error);
+		} else {
+			Check(pns_table_list(bind_data.table->handle.get(), bind_data.name.c_str(), out, &error), error);
+		}
 		state.batch = make_uniq<ArrowBatch>(context, std::move(array));
 	}
 	auto count = MinValue<idx_t>(STANDARD_VECTOR_SIZE, state.batch->RowCount() - state.offset);
@@ -82,7 +144,7 @@ void ListScan(ClientContext &context, TableFunctionInput &input, DataChunk &outp
 		return;
 	}
 	for (idx_t i = 0; i < output.ColumnCount(); i++) {
-		state.batch->Convert(i, *bind_data.columns.arrow_types[i], state.offset, count, output.data[i]);
+		state.batch->Convert(i, bind_data.columns, i, state.offset, count, output.data[i]);
 	}
 	state.offset += count;
 	output.SetChildCardinality(count);
@@ -97,7 +159,13 @@ void RegisterStoreLists(ExtensionLoader &loader) {
 		function.function_info = make_shared_ptr<StoreListInfo>(name);
 		loader.RegisterFunction(std::move(function));
 	}
+	TableFunction plan(Identifier("pensieve_plan"),
+	                   FunctionSignature()
+	                       .AddPositionalOnly("table", LogicalType::VARCHAR)
+	                       .AddPositionalOnly("predicate", LogicalType::VARCHAR),
+	                   ListScan, ListBind, ListInit);
+	plan.function_info = make_shared_ptr<StoreListInfo>("pensieve_plan");
+	loader.RegisterFunction(std::move(plan));
 }
 
 } // namespace pensieve
-#endif // PENSIEVE_STORES

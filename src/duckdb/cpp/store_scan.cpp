@@ -1,5 +1,4 @@
 // The scan of a store's table: extents from the catalog, stage 1, and pensieve_scan.
-#ifdef PENSIEVE_STORES
 #include "store.hpp"
 
 #include "duckdb/common/opener_file_system.hpp"
@@ -33,21 +32,6 @@ vector<vector<string>> SplitRecords(const string &text) {
 	return result;
 }
 
-static string QuoteJson(const string &text) {
-	string out = "\"";
-	for (auto c : text) {
-		if (c == '"' || c == '\\') {
-			out += '\\';
-			out += c;
-		} else if (static_cast<unsigned char>(c) < 0x20) {
-			out += StringUtil::Format("\\u%04x", int(static_cast<unsigned char>(c)));
-		} else {
-			out += c;
-		}
-	}
-	return out + "\"";
-}
-
 shared_ptr<Store> OpenStore(ClientContext &context, const string &address_p,
                             const vector<pair<string, string>> &options) {
 	auto &fs = FileSystem::GetFileSystem(context);
@@ -71,7 +55,12 @@ shared_ptr<Store> OpenStore(ClientContext &context, const string &address_p,
 	json += "}";
 	PnsStore *handle = nullptr;
 	char *error = nullptr;
-	Check(pns_store_open(address.c_str(), json.c_str(), &handle, &error), error);
+	auto storage = address;
+	for (auto &option : options) {
+		storage = option.first == "storage" ? option.second : storage;
+	}
+	auto remote = RemoteConfiguration(context, storage);
+	Check(pns_store_open(address.c_str(), json.c_str(), remote.c_str(), &handle, &error), error);
 	auto result = make_shared_ptr<Store>();
 	result->handle = StorePtr(handle);
 	auto info = SplitRecords(TakeString(pns_store_info(handle)));
@@ -211,6 +200,17 @@ void CountStoreFiles(PnsScan *scan, const StoreFileList &files, idx_t remaining)
 	}
 }
 
+string JsonColumns(const StoreFileList &files) {
+	auto &table = *files.table;
+	string result;
+	for (idx_t i = 0; i < table.types.size(); i++) {
+		if (table.types[i].IsJSONType()) {
+			result += (result.empty() ? "" : "\x1f") + table.names[i].GetIdentifierName();
+		}
+	}
+	return result;
+}
+
 string DescribeStoreFiles(const StoreFileList &files) {
 	return files.table->QualifiedName() + " at version " +
 	       std::to_string(pns_table_sequence(files.table->handle.get()));
@@ -342,4 +342,3 @@ void RegisterStoreScan(ExtensionLoader &loader) {
 }
 
 } // namespace pensieve
-#endif // PENSIEVE_STORES

@@ -61,13 +61,18 @@ void pns_string_free(char *text);
 void pns_u64_free(uint64_t *values, uint64_t count);
 
 // URLs that match a pattern in an object store, one per line.
-int pns_glob(const char *pattern, char **out, char **error);
+int pns_glob(const char *pattern, const char *remote, char **out, char **error);
 
 // --- extents ---------------------------------------------------------------------------------------------------------
 // `host` null: `path` is a local file, read (and memory-mapped) directly, or the URL of an object, read through the
 // core. `format` empty: by the leading bytes.
-int pns_reader_open(const char *path, const char *format, const PnsHostFile *host, PnsReader **out, char **error);
+// `remote`, here and below: a JSON object of the object store's configuration by object_store's names, or empty for the
+// environment's.
+int pns_reader_open(const char *path, const char *format, const PnsHostFile *host, const char *remote, PnsReader **out,
+                    char **error);
 void pns_reader_free(PnsReader *reader);
+// Shows the binary ones of the named columns (separated by U+001F) as JSON text. Before the reader is used.
+void pns_reader_show_json(PnsReader *reader, const char *names);
 int pns_reader_schema(PnsReader *reader, struct ArrowSchema *out, char **error);
 uint32_t pns_reader_block_count(PnsReader *reader);
 uint64_t pns_reader_block_rows(PnsReader *reader, uint32_t block);
@@ -145,8 +150,8 @@ int pns_last_scans_schema(struct ArrowSchema *out, char **error);
 // `options` is a JSON object:
 // {"format":"tlm","compression":…,"dictionary":b,"magic":…,"bloom_columns":[…],"sorted_by":[…]}. `host` null: a local
 // file. The schema is consumed.
-int pns_writer_new(const char *path, const char *options, const PnsHostSink *host, struct ArrowSchema *schema,
-                   PnsWriter **out, char **error);
+int pns_writer_new(const char *path, const char *options, const PnsHostSink *host, const char *remote,
+                   struct ArrowSchema *schema, PnsWriter **out, char **error);
 // Checks options and schema without creating anything; used when a COPY is bound. The schema is consumed.
 int pns_writer_check(const char *options, struct ArrowSchema *schema, char **error);
 // Encodes a block (the struct array is consumed); callable from many threads at once.
@@ -163,7 +168,7 @@ void pns_writer_free(PnsWriter *writer);
 // --- stores ----------------------------------------------------------------------------------------------------------
 // Lists come as text: every record ends with U+001E, its fields are separated by U+001F.
 // `options` is a JSON object of text values with the names of ATTACH's options (storage, tenant, read_only, snapshot).
-int pns_store_open(const char *address, const char *options, PnsStore **out, char **error);
+int pns_store_open(const char *address, const char *options, const char *remote, PnsStore **out, char **error);
 void pns_store_free(PnsStore *store);
 // One record without end: kind, address, storage root, TLM magic that readers of the store understand (may be empty),
 // "1" when read-only.
@@ -202,6 +207,9 @@ int pns_table_extents(PnsTable *table, const PnsPredicate *predicate, const char
 // Rows of pensieve_snapshots, pensieve_extents, pensieve_column_stats.
 int pns_table_list_schema(const char *function, struct ArrowSchema *out, char **error);
 int pns_table_list(PnsTable *table, const char *function, struct ArrowArray *out, char **error);
+// What a scan with the predicate would read, and the extents and blocks it would skip: rows of pensieve_plan.
+int pns_table_plan(PnsTable *table, const PnsPredicate *predicate, const char *disabled, const char *remote,
+                   struct ArrowArray *out, char **error);
 
 // --- settings --------------------------------------------------------------------------------------------------------
 void pns_set_metadata_cache_bytes(uint64_t bytes);

@@ -104,6 +104,14 @@ void RegisterDendroCopy(ExtensionLoader &loader);
 void RegisterSettings(ExtensionLoader &loader);
 void RegisterStores(ExtensionLoader &loader);
 void RegisterAttach(ExtensionLoader &loader);
+void RegisterSecrets(ExtensionLoader &loader);
+
+//! Text as a JSON string.
+string QuoteJson(const string &text);
+
+//! Configuration of the object store that `path` is in, as JSON for the core, from DuckDB's secrets; empty when the
+//! path is local or no secret fits.
+string RemoteConfiguration(ClientContext &context, const string &path);
 
 //! The functions that read TLM extents, any extent, and Parquet extents.
 TableFunctionSet GetReadFunction(const string &name, const string &format);

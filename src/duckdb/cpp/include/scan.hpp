@@ -96,7 +96,9 @@ struct ExtentLocalState : public LocalTableFunctionState {
 
 class ExtentReader : public BaseFileReader {
   public:
-	ExtentReader(ClientContext &context, OpenFileInfo file, const string &format);
+	//! `json_columns`: binary columns to show as JSON, separated by U+001F.
+	ExtentReader(ClientContext &context, OpenFileInfo file, const string &format,
+	             const string &json_columns = string());
 
 	ReaderPtr reader;
 	ArrowColumns arrow;
@@ -224,6 +226,8 @@ struct ExtentInterface : public MultiFileReaderInterface {
 void PruneByCatalog(ClientContext &context, MultiFileBindData &bind_data, const vector<string> &conjuncts);
 //! Counts what stage 1 ruled out.
 void CountStoreFiles(PnsScan *scan, const StoreFileList &files, idx_t remaining);
+//! The columns of a store's table that are JSON, separated by U+001F.
+string JsonColumns(const StoreFileList &files);
 //! What EXPLAIN says about a store's table.
 string DescribeStoreFiles(const StoreFileList &files);
 
