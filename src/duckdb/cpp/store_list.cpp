@@ -5,6 +5,7 @@
 #include "duckdb/parser/parser.hpp"
 #include "duckdb/parser/qualified_name.hpp"
 #include "duckdb/planner/operator/logical_get.hpp"
+#include "duckdb/planner/binder.hpp"
 #include "duckdb/planner/planner.hpp"
 
 namespace pensieve {
@@ -43,6 +44,7 @@ shared_ptr<StoreTable> AttachedTable(ClientContext &context, const Value &argume
 		throw BinderException("the name of a table is needed, for example 'lake.otel.logs'");
 	}
 	auto name = QualifiedName::Parse(argument.ToString());
+	Binder::BindSchemaOrCatalog(context, name);
 	EntryLookupInfo lookup(CatalogType::TABLE_ENTRY, name);
 	auto &entry = Catalog::GetEntry(context, lookup);
 	auto table = dynamic_cast<StoreTableEntry *>(&entry);

@@ -2,6 +2,7 @@
 #include "store.hpp"
 
 #include "duckdb/common/opener_file_system.hpp"
+#include "duckdb/parser/expression/cast_expression.hpp"
 #include "duckdb/parser/expression/constant_expression.hpp"
 
 namespace pensieve {
@@ -236,7 +237,7 @@ struct StoreReader : public ExtentFileReader {
 		names = table->names;
 		bind_data.schema = MultiFileColumnDefinition::ColumnsFromNamesAndTypes(names, return_types);
 		for (auto &column : bind_data.schema) {
-			column.default_expression = ConstantExpression::Null();
+			column.default_expression = make_uniq<CastExpression>(column.type, ConstantExpression::Null());
 		}
 		bind_data.mapping = MultiFileColumnMappingMode::BY_NAME;
 		return true;
