@@ -1,7 +1,7 @@
 //! Extents opened by the shim.
 
-use std::ffi::{c_char, c_int, c_void};
 use std::collections::BTreeMap;
+use std::ffi::{c_char, c_int, c_void};
 use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{DataType, Field};

@@ -13,8 +13,8 @@ use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use super::ffi::{guard, guard_value, text, to_c_text};
 use super::reader::{export, remote_settings, storage_options};
 use super::scan::PnsPredicate;
-use super::{store_list, store_plan};
 use super::writer::take_schema;
+use super::{store_list, store_plan};
 use crate::catalog::{
     self, At, AttachOptions, Catalog, Changes, ColumnType, EvidenceKind, NewExtent, PruneOptions, TableColumn,
     TableName, TableView, Transaction,

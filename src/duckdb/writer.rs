@@ -15,8 +15,8 @@ use super::reader::{REGISTRY, host_result, storage_options, struct_type};
 use crate::format::{
     BlockEncoder, EncodedBlock, ExtentWriteResult, ExtentWriter, SegmentFormat, SortKey, WriteOptions,
 };
-use crate::storage::host::{HostSink, HostWriter};
 use crate::storage::Sink;
+use crate::storage::host::{HostSink, HostWriter};
 use crate::{Error, Result};
 
 /// Name of the extension type in which DuckDB's lossless export wraps booleans (one byte each).

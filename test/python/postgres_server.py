@@ -13,7 +13,9 @@ def _programs():
     places = [Path(place) for place in os.environ.get("PATH", "").split(os.pathsep)]
     places += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     for place in places:
-        if (place / "initdb").exists() and (place / "postgres").exists():
+        # a directory of links may have some of them only
+        place = (place / "initdb").resolve().parent
+        if all((place / program).exists() for program in ("initdb", "postgres", "psql")):
             return place
     return None
 
