@@ -33,7 +33,7 @@ SOURCES := $(shell find src -type f 2>/dev/null) Cargo.toml Cargo.lock build.rs
 CPP := $(shell find src/duckdb/cpp cmake test/smoke -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 
 .PHONY: all configure debug release duckdb test test_debug test_release test_core test_python test_sql \
-        test_differential test_nycflights test_robustness test_dendro test_remote test_stores soak test_docs test_smoke check check_rust check_cpp check_docs format demo bench clean clean_all
+        test_differential test_nycflights test_robustness test_dendro test_remote test_stores soak test_docs test_smoke check check_rust check_cpp check_docs format demo bench bench_catalog clean clean_all
 
 all: release
 
@@ -149,6 +149,9 @@ format: configure
 
 demo: release
 	$(PY) scripts/demo.py --extension $(call EXTENSION,release)
+
+bench_catalog:
+	cargo run --release --locked $(CORE) --example catalog_scale
 
 bench: release
 	$(PY) bench/bench.py --extension $(call EXTENSION,release)

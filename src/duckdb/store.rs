@@ -594,11 +594,11 @@ pub unsafe extern "C" fn pns_tx_new_extent(
             let id = uuid::Uuid::new_v4();
             let object_path = tx.catalog.new_extent_path(&name, id, &text(extension));
             let location = tx.catalog.extent_location(&object_path);
-            if !location.contains("://") {
-                if let Some(directory) = std::path::Path::new(&location).parent() {
-                    std::fs::create_dir_all(directory)
-                        .map_err(|e| Error::io(directory.display().to_string(), "create the directory", e))?;
-                }
+            if !location.contains("://")
+                && let Some(directory) = std::path::Path::new(&location).parent()
+            {
+                std::fs::create_dir_all(directory)
+                    .map_err(|e| Error::io(directory.display().to_string(), "create the directory", e))?;
             }
             tx.with(|state| {
                 state.written.push(location.clone());

@@ -231,6 +231,59 @@ def sqlite_by_hand(extension, directory):
     check_hand_made(extension, Store("sqlite", str(path)))
 
 
+POSTGRES_LAYOUT = """
+CREATE TABLE databases (id uuid PRIMARY KEY, name text NOT NULL, created_at timestamptz NOT NULL DEFAULT now(), tenant_id uuid NOT NULL, UNIQUE (tenant_id, name));
+CREATE TABLE tables (id uuid PRIMARY KEY, database_id uuid NOT NULL REFERENCES databases(id) ON DELETE CASCADE, name text NOT NULL, current_snapshot_id uuid,
+    schema_snapshot_id uuid, config jsonb NOT NULL DEFAULT '{}', created_at timestamptz NOT NULL DEFAULT now(), tenant_id uuid NOT NULL, UNIQUE (database_id, name));
+CREATE TABLE schema_snapshots (id uuid PRIMARY KEY, table_id uuid NOT NULL REFERENCES tables(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED,
+    arrow_schema jsonb NOT NULL, created_at timestamptz NOT NULL DEFAULT now(), tenant_id uuid NOT NULL);
+CREATE TABLE snapshots (id uuid PRIMARY KEY, table_id uuid NOT NULL REFERENCES tables(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED, parent_id uuid,
+    sequence_number bigint NOT NULL, schema_snapshot_id uuid NOT NULL REFERENCES schema_snapshots(id), summary jsonb NOT NULL DEFAULT '{}',
+    created_at timestamptz NOT NULL DEFAULT now(), tenant_id uuid NOT NULL, UNIQUE (table_id, sequence_number));
+ALTER TABLE tables ADD FOREIGN KEY (current_snapshot_id) REFERENCES snapshots(id) DEFERRABLE INITIALLY DEFERRED,
+    ADD FOREIGN KEY (schema_snapshot_id) REFERENCES schema_snapshots(id) DEFERRABLE INITIALLY DEFERRED;
+CREATE TABLE manifests (id uuid PRIMARY KEY, snapshot_id uuid NOT NULL REFERENCES snapshots(id) ON DELETE CASCADE,
+    kind text NOT NULL CHECK (kind IN ('data', 'delete', 'compaction')), extent_count int NOT NULL, byte_size bigint NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now(), tenant_id uuid NOT NULL);
+CREATE TABLE extents (id uuid PRIMARY KEY, table_id uuid NOT NULL REFERENCES tables(id) ON DELETE CASCADE,
+    manifest_id uuid REFERENCES manifests(id) ON DELETE CASCADE, schema_snapshot_id uuid NOT NULL, object_path text NOT NULL, byte_size bigint NOT NULL,
+    row_count bigint NOT NULL, min_timestamp timestamptz, max_timestamp timestamptz, column_stats jsonb NOT NULL DEFAULT '{}',
+    present_paths text[] NOT NULL DEFAULT '{}', bloom_filters bytea, compaction_gen int NOT NULL DEFAULT 0, created_at timestamptz NOT NULL,
+    deleted_at timestamptz, tenant_id uuid NOT NULL);
+CREATE TABLE _sqlx_migrations (version bigint PRIMARY KEY);
+"""
+
+
+def postgres_by_hand(extension, server, directory):
+    """The layout of the server, row by row."""
+    storage = Path(directory) / "hand"
+    sizes, stats = hand_made_extent(extension, storage / "x")
+    address = server.database("hand")
+    tenant = str(uuid.UUID(int=0))
+    ids = {name: str(uuid.UUID(int=number)) for name, number in dict(db=1, table=2, schema=3, s0=10, s1=11, m=12).items()}
+    summary = '{"operation":"ingest","rows_added":120,"rows_removed":0,"bytes_added":1,"bytes_removed":0}'
+    statements = [POSTGRES_LAYOUT, "BEGIN;"]
+    statements.append(f"INSERT INTO databases VALUES ('{ids['db']}', 'otel', now(), '{tenant}');")
+    statements.append(f"INSERT INTO tables (id, database_id, name, tenant_id) VALUES ('{ids['table']}', '{ids['db']}', 'logs', '{tenant}');")
+    statements.append(f"INSERT INTO schema_snapshots VALUES ('{ids['schema']}', '{ids['table']}', '{SCHEMA}', now(), '{tenant}');")
+    for name, parent, number, text in (("s0", None, 0, '{"operation":"bootstrap"}'), ("s1", "s0", 1, summary)):
+        parent = f"'{ids[parent]}'" if parent else "NULL"
+        statements.append(
+            f"INSERT INTO snapshots VALUES ('{ids[name]}', '{ids['table']}', {parent}, {number}, '{ids['schema']}', '{text}', now(), '{tenant}');"
+        )
+    statements.append(f"UPDATE tables SET current_snapshot_id = '{ids['s1']}', schema_snapshot_id = '{ids['schema']}';")
+    statements.append(f"INSERT INTO manifests VALUES ('{ids['m']}', '{ids['s1']}', 'data', 2, {sum(sizes)}, now(), '{tenant}');")
+    for index, name in enumerate(("a", "b")):
+        day = f"2026-01-0{index + 1}"
+        statements.append(
+            "INSERT INTO extents (id, table_id, manifest_id, schema_snapshot_id, object_path, byte_size, row_count, min_timestamp, max_timestamp, "
+            f"column_stats, created_at, tenant_id) VALUES ('{uuid.UUID(int=20 + index)}', '{ids['table']}', '{ids['m']}', '{ids['schema']}', "
+            f"'x/{name}.pnsv', {sizes[index]}, 60, '{day} 00:00:00Z', '{day} 00:59:00Z', '{stats[index]}', now(), '{tenant}');"
+        )
+    server.sql("hand", "\n".join([*statements, "COMMIT;"]))
+    check_hand_made(extension, Store("postgres", address, f", STORAGE '{storage}'"))
+
+
 def run_sql_tests(extension, store, bucket_options=""):
     """The SQL tests of stores, with another address."""
     with tempfile.TemporaryDirectory(prefix="pensieve-sql-") as directory:
@@ -372,6 +425,7 @@ def main():
             for name in ("store_tables", "store_snapshots"):
                 postgres.database(name)
             address = stores[-1].address.replace("/processes", "/NAME")
+            part("hand postgres", postgres_by_hand, postgres, directory)
             part("sql postgres", run_sql_tests, Store("postgres", address, options))
         except RuntimeError as error:
             skipped += 1
