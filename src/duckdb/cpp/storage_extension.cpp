@@ -14,7 +14,8 @@ unique_ptr<TransactionManager> CreateStoreTransactions(AttachedDatabase &db, Cat
 
 static unique_ptr<Catalog> Attach(optional_ptr<StorageExtensionInfo>, ClientContext &context, AttachedDatabase &db,
                                   const string &, AttachInfo &info, AttachOptions &options) {
-	if (IsDendroArchive(context, info.path)) {
+	// a missing archive is an error, not a new store
+	if (IsDendroArchive(context, info.path) || StringUtil::EndsWith(StringUtil::Lower(info.path), ".dendro")) {
 		return AttachDendro(context, db, info, options);
 	}
 	return AttachStore(context, db, info, options);
