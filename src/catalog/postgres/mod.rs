@@ -1,6 +1,6 @@
 //! The PostgreSQL catalog, in the layout of the original's server: a store it wrote opens unchanged, and it sees what is added here.
 //!
-//! Stage 1 runs as SQL over the stored bounds and sets ([`rewrite`]), then once more in process over the survivors. `docs/catalogs.md`
+//! Stage 1 runs as SQL over the stored bounds and sets (`rewrite`), then once more in process over the survivors. `docs/catalogs.md`
 //! says where the rules differ from the original's.
 
 mod commit;

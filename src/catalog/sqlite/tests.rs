@@ -137,7 +137,8 @@ fn by_hand(path: &str) -> [Uuid; 4] {
         .unwrap();
     }
     let extents = [30, 31, 32, 33].map(Uuid::from_u128);
-    let rows: [(usize, Option<&str>, Option<&str>, &str, Option<&str>); 4] = [
+    type Row<'a> = (usize, Option<&'a str>, Option<&'a str>, &'a str, Option<&'a str>);
+    let rows: [Row<'_>; 4] = [
         // Two inputs of the compaction, removed a little before and after the snapshot's own time.
         (
             1,

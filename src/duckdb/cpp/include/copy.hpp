@@ -36,7 +36,4 @@ string SortByJson(const vector<SortKey> &keys);
 //! Has the plan of a COPY sort its rows.
 void RegisterCopySort(ExtensionLoader &loader);
 
-//! A JSON string.
-string QuoteJson(const string &text);
-
 } // namespace pensieve
