@@ -126,7 +126,7 @@ fn leaf(random: &mut Random) -> BlockPredicate {
         6 => BlockPredicate::Text {
             column: "message".into(),
             pattern: (*random.pick(&[TextPattern::contains, TextPattern::prefix, TextPattern::suffix]))(
-                random.pick(&["oom", "Memory", "count", "retry_count", "fooXbar", "3", "time"]),
+                random.pick::<&str>(&["oom", "Memory", "count", "retry_count", "fooXbar", "3", "time"]),
             ),
         },
         7 => {
