@@ -111,7 +111,9 @@ def kills(extension, store, count, seed=20260101):
         assert line, f"{store.name}: a writer failed: {child.stderr.read()[-2000:]}"
         time.sleep(rng.random() * 0.12)
         child.send_signal(signal.SIGKILL)
-        rest, _ = child.communicate()
+        # not communicate(): it would pass over the lines that readline() has buffered
+        rest = child.stdout.read()
+        child.wait()
         done = [int(text) for text in (line + rest).split()]
         committed |= {(number, append) for append in done}
         attempted |= {(number, append) for append in range(max(done) + 2)}
