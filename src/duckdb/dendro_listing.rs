@@ -9,7 +9,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 
 use super::ffi::{guard, guard_value, text};
-use super::reader::export;
+use super::reader::{export, export_schema};
 use crate::dendro::{
     Archive, CallerRowFilter, CatalogBatches, caller_rows_schema, clock_offsets_schema, documents_schema,
     events_schema, segments_schema, sources_schema, streams_schema,
@@ -120,9 +120,7 @@ pub unsafe extern "C" fn pns_dendro_listing_schema(
     unsafe {
         guard(error, || {
             let schema = schema(&text(function))?;
-            let exported =
-                FFI_ArrowSchema::try_from(schema.as_ref()).map_err(|e| Error::InvalidInput(e.to_string()))?;
-            std::ptr::write(out, exported);
+            std::ptr::write(out, export_schema(&schema)?);
             Ok(())
         })
     }

@@ -140,8 +140,7 @@ pub unsafe extern "C" fn pns_reader_open(
             let counters = Arc::new(IoCounters::default());
             let source: Arc<dyn Source> = match host {
                 Some(host) => Arc::new(HostSource::new(Box::new(host), Coalesce::default(), counters)?),
-                None if CACHE.knows(&path) => crate::storage::open(&path, &storage_options(&remote)?, counters)?,
-                None => crate::storage::open_with_tail(&path, &storage_options(&remote)?, counters, OPENING_TAIL)?,
+                None => open_source(&path, &storage_options(&remote)?, counters)?,
             };
             let wanted = (!format.is_empty()).then_some(format.as_ref());
             let extent = CACHE.open(&REGISTRY, source, wanted)?;
@@ -324,9 +323,7 @@ pub unsafe extern "C" fn pns_describe_schema(
     unsafe {
         guard(error, || {
             let schema = describe::schema(&text(function))?;
-            let exported =
-                FFI_ArrowSchema::try_from(schema.as_ref()).map_err(|e| Error::InvalidInput(e.to_string()))?;
-            std::ptr::write(out, exported);
+            std::ptr::write(out, export_schema(&schema)?);
             Ok(())
         })
     }
@@ -352,6 +349,19 @@ pub unsafe extern "C" fn pns_reader_describe(
             Ok(())
         })
     }
+}
+
+/// A schema for the shim.
+pub(super) fn export_schema(schema: &arrow::datatypes::Schema) -> Result<FFI_ArrowSchema> {
+    FFI_ArrowSchema::try_from(schema).map_err(|e| Error::InvalidInput(e.to_string()))
+}
+
+/// Opens a file that the core reads itself. One that is known needs no more than its version checked.
+pub(super) fn open_source(path: &str, storage: &StorageOptions, counters: Arc<IoCounters>) -> Result<Arc<dyn Source>> {
+    if CACHE.knows(path) {
+        return crate::storage::open(path, storage, counters);
+    }
+    crate::storage::open_with_tail(path, storage, counters, OPENING_TAIL)
 }
 
 /// A batch as a struct array for the shim.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 
 use super::ffi::{guard, guard_value, text, to_c_text};
-use super::reader::{PnsReader, export};
+use super::reader::{PnsReader, export, export_schema};
 use crate::format::{BlockId, RowRanges};
 use crate::predicate::{BlockPredicate, lower};
 use crate::scan::{self, Decision, EvidenceKind, Scan};
@@ -334,9 +334,7 @@ pub unsafe extern "C" fn pns_last_scans_schema(out: *mut FFI_ArrowSchema, error:
     unsafe {
         guard(error, || {
             let schema = scan::last_scans_schema();
-            let exported =
-                FFI_ArrowSchema::try_from(schema.as_ref()).map_err(|e| Error::InvalidInput(e.to_string()))?;
-            std::ptr::write(out, exported);
+            std::ptr::write(out, export_schema(&schema)?);
             Ok(())
         })
     }

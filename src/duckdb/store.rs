@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 
 use super::ffi::{guard, guard_value, text, to_c_text};
-use super::reader::{export, remote_settings, storage_options};
+use super::reader::{export, export_schema, remote_settings, storage_options};
 use super::scan::PnsPredicate;
 use super::writer::take_schema;
 use super::{store_list, store_plan};
@@ -691,8 +691,7 @@ pub unsafe extern "C" fn pns_table_schema(
     unsafe {
         guard(error, || {
             let schema = Schema::new((*table).columns().map(field).collect::<Vec<_>>());
-            let exported = FFI_ArrowSchema::try_from(&schema).map_err(|e| Error::InvalidInput(e.to_string()))?;
-            std::ptr::write(out, exported);
+            std::ptr::write(out, export_schema(&schema)?);
             Ok(())
         })
     }
@@ -755,9 +754,7 @@ pub unsafe extern "C" fn pns_table_list_schema(
     unsafe {
         guard(error, || {
             let schema = store_list::schema(&text(function))?;
-            let exported =
-                FFI_ArrowSchema::try_from(schema.as_ref()).map_err(|e| Error::InvalidInput(e.to_string()))?;
-            std::ptr::write(out, exported);
+            std::ptr::write(out, export_schema(&schema)?);
             Ok(())
         })
     }

@@ -7,14 +7,14 @@ use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt32Array, UInt64Array}
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use uuid::Uuid;
 
-use super::reader::{CACHE, REGISTRY};
+use super::reader::{CACHE, REGISTRY, open_source};
 use super::store::PnsTable;
 use crate::catalog::{ColumnType, EvidenceKind as StageOne, PruneOptions};
 use crate::format::json_view::JsonView;
 use crate::format::{BlockId, RowRanges};
 use crate::predicate::BlockPredicate;
 use crate::scan::{Decision, EvidenceKind, Scan};
-use crate::storage::{IoCounters, StorageOptions};
+use crate::storage::StorageOptions;
 use crate::{Error, Result};
 
 /// Schema of `pensieve_plan`.
@@ -86,7 +86,7 @@ pub(super) fn rows(
             out.push("skip extent", Some(evidence), &location, None, Some((0, bytes)), row_count, 0);
             continue;
         }
-        let source = crate::storage::open(&location, storage, Arc::new(IoCounters::default()))?;
+        let source = open_source(&location, storage, Arc::default())?;
         let extent = JsonView::wrap(CACHE.open(&REGISTRY, source, None)?, &dynamic);
         for (index, rows) in extent.metadata().block_rows.iter().enumerate() {
             let number = u32::try_from(index).map_err(|e| Error::InvalidInput(e.to_string()))?;

@@ -46,6 +46,13 @@ pub enum CompareOp {
     NotDistinctFrom,
 }
 
+#[cfg(test)]
+impl CompareOp {
+    /// Every operator, for random predicates.
+    pub(crate) const ALL: [Self; 8] =
+        [Self::Eq, Self::NotEq, Self::Lt, Self::LtEq, Self::Gt, Self::GtEq, Self::DistinctFrom, Self::NotDistinctFrom];
+}
+
 /// How a string has to match a needle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextPattern {

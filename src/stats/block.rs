@@ -78,8 +78,13 @@ pub struct BlockStats {
 impl BlockStats {
     /// Computes the statistics of a batch.
     pub fn of(batch: &RecordBatch) -> Self {
-        let row_count = u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
-        Self { row_count, columns: batch.columns().iter().map(column_stats).collect() }
+        Self::of_columns(batch.num_rows(), batch.columns())
+    }
+
+    /// Computes the statistics of columns of `rows` rows each.
+    pub fn of_columns(rows: usize, columns: &[ArrayRef]) -> Self {
+        let row_count = u64::try_from(rows).unwrap_or(u64::MAX);
+        Self { row_count, columns: columns.iter().map(column_stats).collect() }
     }
 }
 

@@ -87,17 +87,7 @@ fn stats(rows: &[Row], random: &mut Random) -> Value {
 }
 
 fn leaf(random: &mut Random) -> BlockPredicate {
-    let ops = [
-        CompareOp::Eq,
-        CompareOp::NotEq,
-        CompareOp::Lt,
-        CompareOp::LtEq,
-        CompareOp::Gt,
-        CompareOp::GtEq,
-        CompareOp::DistinctFrom,
-        CompareOp::NotDistinctFrom,
-    ];
-    let op = *random.pick(&ops);
+    let op = *random.pick(&CompareOp::ALL);
     let instant = |random: &mut Random| i128::from(time(random));
     match random.below(9) {
         0 => {

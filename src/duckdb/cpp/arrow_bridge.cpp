@@ -182,4 +182,34 @@ void ArrowBatch::Convert(idx_t column, const ArrowColumns &columns, idx_t index,
 	FlatVector::SetSize(target, count_t(size));
 }
 
+void ArrowBatch::Emit(const ArrowColumns &columns, idx_t &offset, DataChunk &output) {
+	auto count = MinValue<idx_t>(STANDARD_VECTOR_SIZE, RowCount() - offset);
+	for (idx_t i = 0; count > 0 && i < output.ColumnCount(); i++) {
+		Convert(i, columns, i, offset, count, output.data[i]);
+	}
+	offset += count;
+	output.SetChildCardinality(count);
+}
+
+vector<uint64_t> CandidateRanges(PnsScan *scan, PnsReader *reader, uint32_t block, const PnsPredicate *predicate) {
+	uint64_t *values = nullptr;
+	uint64_t count = 0;
+	char *error = nullptr;
+	Check(pns_scan_candidates(scan, reader, block, predicate, &values, &count, &error), error);
+	vector<uint64_t> result(values, values + count * 2);
+	pns_u64_free(values, count * 2);
+	return result;
+}
+
+shared_ptr<ArrowArrayWrapper> ReadRows(PnsScan *scan, PnsReader *reader, uint32_t block,
+                                       const vector<uint32_t> &columns, const vector<uint64_t> &ranges,
+                                       PnsWindows *windows) {
+	auto result = make_shared_ptr<ArrowArrayWrapper>();
+	char *error = nullptr;
+	Check(pns_scan_read(scan, reader, block, columns.data(), columns.size(), ranges.data(), ranges.size() / 2, windows,
+	                    reinterpret_cast<::ArrowArray *>(&result->arrow_array), &error),
+	      error);
+	return result;
+}
+
 } // namespace pensieve

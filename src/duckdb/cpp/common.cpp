@@ -160,4 +160,29 @@ ReaderPtr OpenExtent(ClientContext &context, const OpenFileInfo &file, const str
 	return ReaderPtr(reader);
 }
 
+string QuoteJson(const string &text) {
+	string out = "\"";
+	for (auto c : text) {
+		if (c == '"' || c == '\\') {
+			out += '\\';
+			out += c;
+		} else if (static_cast<unsigned char>(c) < 0x20) {
+			out += StringUtil::Format("\\u%04x", int(static_cast<unsigned char>(c)));
+		} else {
+			out += c;
+		}
+	}
+	return out + "\"";
+}
+
+void AddScanMetrics(PnsScan *scan, TableFunctionGetMetricsInput &input) {
+	auto summary = TakeString(pns_scan_summary(scan));
+	for (auto &line : StringUtil::Split(summary, '\n')) {
+		auto parts = StringUtil::Split(line, '\t');
+		if (parts.size() == 2) {
+			input.operator_metrics.AddExtraInfo(parts[0], parts[1]);
+		}
+	}
+}
+
 } // namespace pensieve

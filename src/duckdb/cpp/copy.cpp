@@ -456,8 +456,7 @@ static void CopyStatistics(ClientContext &, FunctionData &, GlobalFunctionData &
 	gstate.Cast<ExtentCopyGlobalState>().statistics = statistics;
 }
 
-//! Enumerations are written as their text; every other type is written as it is.
-static vector<unique_ptr<Expression>> CopySelect(CopyToSelectInput &input) {
+vector<unique_ptr<Expression>> CastEnums(CopyToSelectInput &input) {
 	vector<unique_ptr<Expression>> result;
 	auto changed = false;
 	auto is_enum = [](const LogicalType &type) { return type.id() == LogicalTypeId::ENUM; };
@@ -504,7 +503,7 @@ static unique_ptr<FunctionData> CopyFromBind(ClientContext &context, CopyFromFun
 static CopyFunction MakeCopyFunction(const string &name, const string &format, const string &extension) {
 	CopyFunction function {Identifier(name)};
 	function.function_info = make_shared_ptr<CopyInfoFormat>(format);
-	function.copy_to_select = CopySelect;
+	function.copy_to_select = CastEnums;
 	function.copy_to_bind = CopyBind;
 	function.copy_options = CopyOptions;
 	function.copy_to_initialize_global = CopyInitGlobal;

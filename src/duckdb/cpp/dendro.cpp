@@ -61,21 +61,6 @@ struct DendroLocalState : public LocalTableFunctionState {
 
 } // namespace
 
-string JsonString(const string &text) {
-	string out = "\"";
-	for (auto c : text) {
-		if (c == '"' || c == '\\') {
-			out += '\\';
-			out += c;
-		} else if (static_cast<unsigned char>(c) < 0x20) {
-			out += StringUtil::Format("\\u%04x", int(static_cast<unsigned char>(c)));
-		} else {
-			out += c;
-		}
-	}
-	return out + "\"";
-}
-
 string DendroLocalName(const string &address) {
 	for (auto prefix : {"file://localhost/", "file:///", "file:/"}) {
 		if (StringUtil::StartsWith(address, prefix)) {
@@ -159,7 +144,7 @@ string DendroLabelsJson(const Value &value, const string &argument) {
 		if (child.IsNull()) {
 			throw BinderException("%s: the value of \"%s\" is NULL", argument, key);
 		}
-		parts.push_back(JsonString(key) + ":" + JsonString(child.ToString()));
+		parts.push_back(QuoteJson(key) + ":" + QuoteJson(child.ToString()));
 	};
 	if (value.IsNull()) {
 		throw BinderException("%s is NULL", argument);
@@ -205,8 +190,7 @@ static unique_ptr<FunctionData> DendroBind(ClientContext &context, TableFunction
 			parts.push_back(BooleanValue::Get(value.DefaultCastAs(LogicalType::BOOLEAN)) ? "\"union_by_name\":true"
 			                                                                             : "\"union_by_name\":false");
 		} else {
-			parts.push_back(JsonString(StringUtil::Lower(name.GetIdentifierName())) + ":" +
-			                JsonString(value.ToString()));
+			parts.push_back(QuoteJson(StringUtil::Lower(name.GetIdentifierName())) + ":" + QuoteJson(value.ToString()));
 		}
 	}
 	request.options = "{" + StringUtil::Join(parts, ",") + "}";
@@ -363,11 +347,7 @@ static bool NextBlock(ClientContext &context, DendroGlobalState &state, DendroLo
 		if (pns_scan_claim(scan, reader, block, state.fixed.get(), nullptr) == 0) {
 			continue;
 		}
-		uint64_t *raw_ranges = nullptr;
-		uint64_t range_count = 0;
-		Check(pns_scan_candidates(scan, reader, block, state.fixed.get(), &raw_ranges, &range_count, &error), error);
-		vector<uint64_t> ranges(raw_ranges, raw_ranges + range_count * 2);
-		pns_u64_free(raw_ranges, range_count * 2);
+		auto ranges = CandidateRanges(scan, reader, block, state.fixed.get());
 		local.rows = 0;
 		local.offset = 0;
 		for (idx_t i = 0; i < ranges.size(); i += 2) {
@@ -377,12 +357,7 @@ static bool NextBlock(ClientContext &context, DendroGlobalState &state, DendroLo
 			continue;
 		}
 		if (!state.columns.empty()) {
-			auto array = make_shared_ptr<ArrowArrayWrapper>();
-			Check(pns_scan_read(scan, reader, block, state.columns.data(), state.columns.size(), ranges.data(),
-			                    ranges.size() / 2, nullptr, reinterpret_cast<::ArrowArray *>(&array->arrow_array),
-			                    &error),
-			      error);
-			local.batch = make_uniq<ArrowBatch>(context, std::move(array));
+			local.batch = make_uniq<ArrowBatch>(context, ReadRows(scan, reader, block, state.columns, ranges));
 		}
 		return true;
 	}
@@ -448,13 +423,7 @@ static void DendroMetrics(TableFunctionGetMetricsInput &input) {
 	if (!input.global_state) {
 		return;
 	}
-	auto summary = TakeString(pns_scan_summary(input.global_state->Cast<DendroGlobalState>().scan.get()));
-	for (auto &line : StringUtil::Split(summary, '\n')) {
-		auto parts = StringUtil::Split(line, '\t');
-		if (parts.size() == 2) {
-			input.operator_metrics.AddExtraInfo(parts[0], parts[1]);
-		}
-	}
+	AddScanMetrics(input.global_state->Cast<DendroGlobalState>().scan.get(), input);
 }
 
 TableFunction GetDendroScanFunction() {

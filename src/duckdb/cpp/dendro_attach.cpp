@@ -502,7 +502,7 @@ static string DendroAttachOptions(const string &path, const unordered_map<string
 			throw BinderException("%s is NULL", StringUtil::Upper(name));
 		}
 		if (name == "source") {
-			parts["source"] = JsonString(value.ToString());
+			parts["source"] = QuoteJson(value.ToString());
 		} else if (name == "union_by_name") {
 			parts[name] = BooleanValue::Get(value.DefaultCastAs(LogicalType::BOOLEAN)) ? "true" : "false";
 		} else {
@@ -511,7 +511,7 @@ static string DendroAttachOptions(const string &path, const unordered_map<string
 	}
 	string result;
 	for (auto &part : parts) {
-		result += (result.empty() ? "" : ",") + JsonString(part.first) + ":" + part.second;
+		result += (result.empty() ? "" : ",") + QuoteJson(part.first) + ":" + part.second;
 	}
 	return "{" + result + "}";
 }

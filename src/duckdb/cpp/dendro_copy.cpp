@@ -1,12 +1,11 @@
 // COPY … TO 'x.dendro' (FORMAT dendro, …): rows become a sealed, complete archive of one stream.
+#include "copy.hpp"
 #include "dendro.hpp"
 
 #include "duckdb/common/arrow/arrow_appender.hpp"
 #include "duckdb/common/arrow/arrow_converter.hpp"
 #include "duckdb/common/arrow/arrow_type_extension.hpp"
-#include "duckdb/common/type_visitor.hpp"
 #include "duckdb/function/copy_function.hpp"
-#include "duckdb/planner/expression/bound_cast_expression.hpp"
 
 namespace pensieve {
 
@@ -82,7 +81,7 @@ static unique_ptr<FunctionData> DendroCopyBind(ClientContext &, CopyFunctionBind
 			if (values.size() != 1) {
 				throw BinderException("%s requires exactly one argument", StringUtil::Upper(text));
 			}
-			parts.push_back(JsonString(text) + ":" + DendroLabelsJson(values[0], StringUtil::Upper(text)));
+			parts.push_back(QuoteJson(text) + ":" + DendroLabelsJson(values[0], StringUtil::Upper(text)));
 			continue;
 		}
 		auto number = text == "segment_rows" || text == "segment_bytes";
@@ -98,12 +97,12 @@ static unique_ptr<FunctionData> DendroCopyBind(ClientContext &, CopyFunctionBind
 			if (BigIntValue::Get(value) <= 0) {
 				throw BinderException("%s must be at least 1", StringUtil::Upper(text));
 			}
-			parts.push_back(JsonString(text) + ":" + value.ToString());
+			parts.push_back(QuoteJson(text) + ":" + value.ToString());
 			continue;
 		}
 		has_stream = has_stream || text == "stream";
 		has_time = has_time || text == "ts_column";
-		parts.push_back(JsonString(text) + ":" + JsonString(values[0].ToString()));
+		parts.push_back(QuoteJson(text) + ":" + QuoteJson(values[0].ToString()));
 	}
 	if (!has_stream || !has_time) {
 		throw BinderException("A dendro archive needs %s; the options are %s",
@@ -205,29 +204,6 @@ static void DendroCopyStatistics(ClientContext &, FunctionData &, GlobalFunction
 	gstate.Cast<DendroCopyState>().statistics = &statistics;
 }
 
-//! Enumerations are written as their text.
-static vector<unique_ptr<Expression>> DendroCopySelect(CopyToSelectInput &input) {
-	auto is_enum = [](const LogicalType &type) { return type.id() == LogicalTypeId::ENUM; };
-	auto changed = false;
-	for (auto &expression : input.select_list) {
-		changed = changed || TypeVisitor::Contains(expression->GetReturnType(), is_enum);
-	}
-	vector<unique_ptr<Expression>> result;
-	if (!changed) {
-		return result;
-	}
-	for (auto &expression : input.select_list) {
-		auto alias = expression->GetAlias();
-		auto target = TypeVisitor::VisitReplace(expression->GetReturnType(), [&](const LogicalType &part) {
-			return is_enum(part) ? LogicalType(LogicalType::VARCHAR) : part;
-		});
-		auto cast = BoundCastExpression::AddCastToType(input.context, std::move(expression), target, false);
-		cast->SetAlias(alias);
-		result.push_back(std::move(cast));
-	}
-	return result;
-}
-
 static void DendroCopyOptions(ClientContext &, CopyOptionsInput &input) {
 	auto &options = input.options;
 	options["stream"] = CopyOption(LogicalType::VARCHAR, CopyOptionMode::WRITE_ONLY);
@@ -240,7 +216,7 @@ static void DendroCopyOptions(ClientContext &, CopyOptionsInput &input) {
 
 void RegisterDendroCopy(ExtensionLoader &loader) {
 	CopyFunction function {Identifier("dendro")};
-	function.copy_to_select = DendroCopySelect;
+	function.copy_to_select = CastEnums;
 	function.copy_to_bind = DendroCopyBind;
 	function.copy_options = DendroCopyOptions;
 	function.copy_to_initialize_global = DendroCopyInit;

@@ -341,13 +341,7 @@ static void ScanMetrics(TableFunctionGetMetricsInput &input) {
 	if (!state.global_state) {
 		return;
 	}
-	auto summary = TakeString(pns_scan_summary(state.global_state->Cast<ExtentGlobalState>().scan.get()));
-	for (auto &line : StringUtil::Split(summary, '\n')) {
-		auto parts = StringUtil::Split(line, '\t');
-		if (parts.size() == 2) {
-			input.operator_metrics.AddExtraInfo(parts[0], parts[1]);
-		}
-	}
+	AddScanMetrics(state.global_state->Cast<ExtentGlobalState>().scan.get(), input);
 }
 
 //===--------------------------------------------------------------------===//

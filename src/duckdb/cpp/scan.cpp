@@ -114,18 +114,20 @@ void ExtentReader::LowerFilters() {
 			filtered.insert(position);
 			auto &expression = *ExpressionFilter::GetExpressionFilter(entry.Filter(), "pensieve scan").expr;
 			auto sources = SourceColumns(position);
-			if (expression_map.find(ProjectionIndex(position)) != expression_map.end() || IsVirtual(sources[0])) {
-				// the filter is in other terms than the file's: its statistics say nothing about it
-				fixed_is_all = fixed_is_all && ExpressionFilter::IsOptionalFilter(entry.Filter());
+			auto optional = ExpressionFilter::IsOptionalFilter(entry.Filter());
+			auto dynamic = HasDynamicPart(expression);
+			// the filter may be in other terms than the file's: its statistics say nothing about it then
+			auto foreign =
+			    expression_map.find(ProjectionIndex(position)) != expression_map.end() || IsVirtual(sources[0]);
+			fixed_is_all = fixed_is_all && (optional || !(foreign || dynamic));
+			if (foreign) {
 				continue;
 			}
-			auto &name = arrow.names[sources[0]];
-			if (ExpressionFilter::IsOptionalFilter(entry.Filter()) || HasDynamicPart(expression)) {
+			if (optional || dynamic) {
 				dynamic_filters.push_back(position);
 			}
-			if (HasDynamicPart(expression)) {
-				fixed_is_all = fixed_is_all && ExpressionFilter::IsOptionalFilter(entry.Filter());
-			} else {
+			if (!dynamic) {
+				auto &name = arrow.names[sources[0]];
 				parts.push_back(ExpressionToJson(expression, [&](const Expression &) { return name; }));
 			}
 		}
@@ -173,16 +175,10 @@ PredicatePtr ExtentReader::LowerDynamic() {
 	vector<string> parts;
 	for (auto position : dynamic_filters) {
 		auto column = SourceColumns(position)[0];
-		if (expression_map.find(ProjectionIndex(position)) != expression_map.end() || IsVirtual(column)) {
-			continue;
-		}
 		auto &filter = filters->GetFilterByColumnIndex(ProjectionIndex(position));
 		auto &expression = *ExpressionFilter::GetExpressionFilter(filter, "pensieve scan").expr;
 		auto &name = arrow.names[column];
 		parts.push_back(ExpressionToJson(expression, [&](const Expression &) { return name; }));
-	}
-	if (parts.empty()) {
-		return nullptr;
 	}
 	auto json = JsonAnd(parts);
 	auto result = PredicatePtr(pns_predicate_lower(json.c_str(), json.size()));
@@ -195,9 +191,6 @@ PredicatePtr ExtentReader::LowerDynamic() {
 bool ExtentReader::DynamicExcludes(ClientContext &context, uint32_t block) {
 	for (auto position : dynamic_filters) {
 		auto column = SourceColumns(position)[0];
-		if (expression_map.find(ProjectionIndex(position)) != expression_map.end() || IsVirtual(column)) {
-			continue;
-		}
 		bool exact;
 		auto stats = BlockStatistics(arrow.names[column], arrow.types[column], block, exact);
 		if (!stats) {
@@ -324,28 +317,11 @@ void ExtentReader::FilterWindow(ClientContext &context, ExtentLocalState &state,
 	}
 }
 
-static shared_ptr<ArrowArrayWrapper> ReadBatch(PnsScan *scan, PnsReader *reader, uint32_t block,
-                                               const vector<uint32_t> &columns, const vector<uint64_t> &ranges,
-                                               PnsWindows *windows = nullptr) {
-	auto result = make_shared_ptr<ArrowArrayWrapper>();
-	char *error = nullptr;
-	Check(pns_scan_read(scan, reader, block, columns.data(), columns.size(), ranges.data(), ranges.size() / 2, windows,
-	                    reinterpret_cast<::ArrowArray *>(&result->arrow_array), &error),
-	      error);
-	return result;
-}
-
 void ExtentReader::FetchBlock(ClientContext &context, PnsScan *scan, ExtentLocalState &state) {
 	state.fetched = true;
-	uint64_t *raw_ranges = nullptr;
-	uint64_t range_count = 0;
-	char *error = nullptr;
-	Check(pns_scan_candidates(scan, reader.get(), state.block, state.predicate ? state.predicate.get() : fixed.get(),
-	                          &raw_ranges, &range_count, &error),
-	      error);
+	auto predicate = state.predicate ? state.predicate.get() : fixed.get();
 	auto &ranges = state.ranges;
-	ranges.assign(raw_ranges, raw_ranges + range_count * 2);
-	pns_u64_free(raw_ranges, range_count * 2);
+	ranges = CandidateRanges(scan, reader.get(), state.block, predicate);
 	idx_t position = 0;
 	for (idx_t i = 0; i < ranges.size(); i += 2) {
 		for (auto row = ranges[i]; row < ranges[i + 1]; row += STANDARD_VECTOR_SIZE) {
@@ -365,17 +341,16 @@ void ExtentReader::FetchBlock(ClientContext &context, PnsScan *scan, ExtentLocal
 	}
 	if (filters && filters->HasFilters()) {
 		vector<uint8_t> verdicts(state.windows.size(), 1);
-		PnsWindows windows {state.predicate ? state.predicate.get() : fixed.get(), STANDARD_VECTOR_SIZE,
-		                    verdicts.size(), verdicts.data()};
-		auto judge = !state.filters_hold && windows.predicate && !filter_columns.empty();
-		auto array = ReadBatch(scan, reader.get(), state.block, filter_columns, ranges, judge ? &windows : nullptr);
+		PnsWindows windows {predicate, STANDARD_VECTOR_SIZE, verdicts.size(), verdicts.data()};
+		auto judge = !state.filters_hold && predicate && !filter_columns.empty();
+		auto array = ReadRows(scan, reader.get(), state.block, filter_columns, ranges, judge ? &windows : nullptr);
 		for (idx_t i = 0; i < verdicts.size(); i++) {
 			state.windows[i].verdict = verdicts[i];
 		}
 		state.filter_batch = make_uniq<ArrowBatch>(context, std::move(array));
 	} else if (!rest_columns.empty()) {
 		state.rest_batch =
-		    make_uniq<ArrowBatch>(context, ReadBatch(scan, reader.get(), state.block, rest_columns, ranges));
+		    make_uniq<ArrowBatch>(context, ReadRows(scan, reader.get(), state.block, rest_columns, ranges));
 	}
 }
 
@@ -423,7 +398,7 @@ void ExtentReader::FilterBlock(ClientContext &context, PnsScan *scan, ExtentLoca
 	}
 	if (!state.windows.empty() && !rest_columns.empty()) {
 		state.rest_batch =
-		    make_uniq<ArrowBatch>(context, ReadBatch(scan, reader.get(), state.block, rest_columns, state.ranges));
+		    make_uniq<ArrowBatch>(context, ReadRows(scan, reader.get(), state.block, rest_columns, state.ranges));
 	}
 }
 

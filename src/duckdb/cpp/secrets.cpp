@@ -8,21 +8,6 @@
 
 namespace pensieve {
 
-string QuoteJson(const string &text) {
-	string out = "\"";
-	for (auto c : text) {
-		if (c == '"' || c == '\\') {
-			out += '\\';
-			out += c;
-		} else if (static_cast<unsigned char>(c) < 0x20) {
-			out += StringUtil::Format("\\u%04x", int(static_cast<unsigned char>(c)));
-		} else {
-			out += c;
-		}
-	}
-	return out + "\"";
-}
-
 namespace {
 
 //! Our own type of secret, for sessions without the extensions that bring `s3`, `gcs` and `azure`.

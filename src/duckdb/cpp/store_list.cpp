@@ -140,16 +140,7 @@ void ListScan(ClientContext &context, TableFunctionInput &input, DataChunk &outp
 		}
 		state.batch = make_uniq<ArrowBatch>(context, std::move(array));
 	}
-	auto count = MinValue<idx_t>(STANDARD_VECTOR_SIZE, state.batch->RowCount() - state.offset);
-	if (count == 0) {
-		output.SetChildCardinality(0);
-		return;
-	}
-	for (idx_t i = 0; i < output.ColumnCount(); i++) {
-		state.batch->Convert(i, bind_data.columns, i, state.offset, count, output.data[i]);
-	}
-	state.offset += count;
-	output.SetChildCardinality(count);
+	state.batch->Emit(bind_data.columns, state.offset, output);
 }
 
 } // namespace

@@ -111,12 +111,7 @@ static void ListingScan(ClientContext &context, TableFunctionInput &input, DataC
 			return;
 		}
 	}
-	auto count = MinValue<idx_t>(STANDARD_VECTOR_SIZE, state.batch->RowCount() - state.offset);
-	for (idx_t i = 0; i < output.ColumnCount(); i++) {
-		state.batch->Convert(i, bind_data.columns, i, state.offset, count, output.data[i]);
-	}
-	state.offset += count;
-	output.SetChildCardinality(count);
+	state.batch->Emit(bind_data.columns, state.offset, output);
 }
 
 static void RegisterFileListing(ExtensionLoader &loader, const string &name, const string &format) {

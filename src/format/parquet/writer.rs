@@ -16,7 +16,7 @@ use super::fetch::guarded;
 use super::layout::Layout;
 use crate::dictionary::encode_columns;
 use crate::format::{BlockEncoder, EncodedBlock, ExtentWriteResult, ExtentWriter, WriteOptions};
-use crate::stats::block::{BlockStats, column_stats};
+use crate::stats::block::BlockStats;
 use crate::stats::extent::{BlockPartial, ExtentStats, Summary};
 use crate::stats::json::write_block;
 use crate::storage::Sink;
@@ -99,8 +99,7 @@ impl ParquetEncoder {
 impl BlockEncoder for ParquetEncoder {
     fn encode(&self, batch: &RecordBatch) -> Result<EncodedBlock> {
         let compact = encode_columns(batch.columns());
-        let row_count = u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
-        let stats = BlockStats { row_count, columns: compact.iter().map(column_stats).collect() };
+        let stats = BlockStats::of_columns(batch.num_rows(), &compact);
         let summary = self.summary.block(&compact, &stats);
         let mut text = String::new();
         write_block(&mut text, &self.layout.input, &stats);

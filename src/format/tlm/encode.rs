@@ -11,7 +11,7 @@ use super::dictionary::{SharedDictionary, dictionary_type, encode_locally, is_lo
 use super::writer::{Column, Plan};
 use crate::dictionary::encode_columns;
 use crate::format::{BlockEncoder, EncodedBlock};
-use crate::stats::block::{BlockStats, column_stats};
+use crate::stats::block::BlockStats;
 use crate::stats::extent::{BlockPartial, Summary};
 use crate::stats::json::write_block;
 use crate::{Error, Result};
@@ -199,7 +199,7 @@ impl BlockEncoder for TlmEncoder {
             .map_err(|e| self.plan.failed(&e))?;
         let (_, message) = self.messages(&message, &mut DictionaryTracker::new(false))?;
         let compact = encode_columns(&columns);
-        let block_stats = BlockStats { row_count: rows, columns: compact.iter().map(column_stats).collect() };
+        let block_stats = BlockStats::of_columns(batch.num_rows(), &compact);
         let mut stats = String::new();
         write_block(&mut stats, &layout.schema, &block_stats);
         let summary = self.summary.block(&compact, &block_stats);

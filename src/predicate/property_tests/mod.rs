@@ -113,16 +113,7 @@ fn any_predicate(random: &mut Random, data: &Data, depth: usize) -> BlockPredica
     let column = random.pick(&COLUMNS).0.to_owned();
     match random.below(10) {
         0..=3 => {
-            let op = *random.pick(&[
-                CompareOp::Eq,
-                CompareOp::NotEq,
-                CompareOp::Lt,
-                CompareOp::LtEq,
-                CompareOp::Gt,
-                CompareOp::GtEq,
-                CompareOp::DistinctFrom,
-                CompareOp::NotDistinctFrom,
-            ]);
+            let op = *random.pick(&CompareOp::ALL);
             let value = any_scalar(random, data, &column);
             BlockPredicate::Compare { column, op, value }
         }

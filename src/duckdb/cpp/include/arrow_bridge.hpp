@@ -36,6 +36,10 @@ class ArrowBatch {
 	//! zero-copy where the layouts agree.
 	void Convert(idx_t column, const ArrowColumns &columns, idx_t index, idx_t offset, idx_t size, Vector &target);
 
+	//! Fills `output` with the batch's next rows from row `offset` on, all columns in order, and moves `offset` past
+	//! them.
+	void Emit(const ArrowColumns &columns, idx_t &offset, DataChunk &output);
+
   private:
 	//! The values of a text dictionary as an entry that all vectors of this batch share; null for other types.
 	buffer_ptr<DictionaryEntry> TextDictionary(idx_t column, const ArrowArray &array, const ArrowType &type,
@@ -46,5 +50,13 @@ class ArrowBatch {
 	vector<unique_ptr<ArrowArrayScanState>> states;
 	vector<buffer_ptr<DictionaryEntry>> dictionaries;
 };
+
+//! The rows of a claimed block that finer evidence leaves, as begin and end in turn; may do I/O.
+vector<uint64_t> CandidateRanges(PnsScan *scan, PnsReader *reader, uint32_t block, const PnsPredicate *predicate);
+
+//! Columns of such rows of a block; judges windows of them where asked.
+shared_ptr<ArrowArrayWrapper> ReadRows(PnsScan *scan, PnsReader *reader, uint32_t block,
+                                       const vector<uint32_t> &columns, const vector<uint64_t> &ranges,
+                                       PnsWindows *windows = nullptr);
 
 } // namespace pensieve

@@ -3,6 +3,7 @@
 
 #include "pensieve_shim.hpp"
 
+#include "duckdb/function/copy_function.hpp"
 #include "duckdb/planner/bound_result_modifier.hpp"
 
 namespace pensieve {
@@ -33,6 +34,8 @@ struct ExtentCopyBindData : public TableFunctionData {
 vector<SortKey> ParseSortBy(ClientContext &context, const vector<Value> &values, const vector<string> &names);
 //! The same for the core.
 string SortByJson(const vector<SortKey> &keys);
+//! Enumerations are written as their text; every other type is written as it is.
+vector<unique_ptr<Expression>> CastEnums(CopyToSelectInput &input);
 //! Has the plan of a COPY sort its rows.
 void RegisterCopySort(ExtensionLoader &loader);
 

@@ -40,9 +40,6 @@ struct DendroBindData : public TableFunctionData {
 	}
 };
 
-//! A text as a JSON string.
-string JsonString(const string &text);
-
 //! Labels given as a MAP or a STRUCT, as a JSON object of strings.
 string DendroLabelsJson(const Value &value, const string &argument);
 

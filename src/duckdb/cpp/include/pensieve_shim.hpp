@@ -80,6 +80,9 @@ using BlockPtr = std::unique_ptr<PnsBlock, BlockDeleter>;
 //! serves it.
 bool NeedsObjectStore(const string &path, const ErrorData &error);
 
+//! What a scan counted, for EXPLAIN ANALYZE.
+void AddScanMetrics(PnsScan *scan, TableFunctionGetMetricsInput &input);
+
 //! Whether a path is a URL other than that of a local file.
 bool IsRemote(const string &path);
 

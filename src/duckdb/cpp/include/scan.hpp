@@ -159,7 +159,7 @@ class ExtentReader : public BaseFileReader {
 	vector<string> fixed_parts;
 	//! The fixed filters and the dynamic ones as they were at the last claim.
 	std::shared_ptr<PnsPredicate> combined;
-	//! Positions of the filters whose bound changes while the scan runs.
+	//! Positions of the filters, all in terms of the file's columns, whose bound changes while the scan runs.
 	vector<idx_t> dynamic_filters;
 	//! Scan positions read in the first and in the second step, and for each the columns of the batch it is built from.
 	vector<idx_t> filter_positions;

@@ -162,17 +162,7 @@ fn predicate(random: &mut Random, depth: usize) -> BlockPredicate {
             end: random.chance(2).then(|| i128::from(*random.pick(&INSTANTS)) * 1000),
         },
         _ => {
-            let ops = [
-                CompareOp::Eq,
-                CompareOp::NotEq,
-                CompareOp::Lt,
-                CompareOp::LtEq,
-                CompareOp::Gt,
-                CompareOp::GtEq,
-                CompareOp::DistinctFrom,
-                CompareOp::NotDistinctFrom,
-            ];
-            let op = *random.pick(&ops);
+            let op = *random.pick(&CompareOp::ALL);
             let value = value(random, &column);
             BlockPredicate::Compare { column, op, value }
         }
