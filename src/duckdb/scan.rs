@@ -7,8 +7,9 @@ use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 
 use super::ffi::{guard, guard_value, text, to_c_text};
 use super::reader::{PnsReader, export, export_schema};
-use crate::format::{BlockId, RowRanges};
+use crate::format::{BlockId, ColumnPart, RowRanges};
 use crate::predicate::{BlockPredicate, lower};
+use crate::scan::rows::Rows;
 use crate::scan::{self, Decision, EvidenceKind, Scan};
 use crate::{Error, Result};
 
@@ -236,55 +237,50 @@ unsafe fn slice<'a, T>(data: *const T, length: u64) -> Result<&'a [T]> {
     Ok(unsafe { std::slice::from_raw_parts(data, length) })
 }
 
+/// Rows of a claimed block.
+pub struct PnsRows(Rows);
+
+/// Columns as the header writes them: each its index and the number of fields that follow it, those in the same way.
+fn parts(numbers: &mut std::slice::Iter<'_, u32>, count: usize) -> Result<Vec<ColumnPart>> {
+    let mut parts = Vec::new();
+    for _ in 0..count {
+        let (Some(column), Some(fields)) = (numbers.next(), numbers.next()) else {
+            return Err(Error::InvalidInput("a projection ends within a column".to_owned()));
+        };
+        parts.push(ColumnPart { column: *column as usize, fields: self::parts(numbers, *fields as usize)? });
+    }
+    Ok(parts)
+}
+
 /// See the header.
 ///
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pns_scan_read(
+pub unsafe extern "C" fn pns_rows_open(
     scan: *const PnsScan,
     reader: *const PnsReader,
     block: u32,
     columns: *const u32,
     column_count: u64,
+    number_count: u64,
     ranges: *const u64,
     range_count: u64,
-    windows: *mut PnsWindows,
-    out: *mut FFI_ArrowArray,
+    out: *mut *mut PnsRows,
     error: *mut *mut c_char,
 ) -> c_int {
     // SAFETY: by the header's contract.
     unsafe {
         guard(error, || {
-            let projection: Vec<usize> = slice(columns, column_count)?.iter().map(|column| *column as usize).collect();
+            let count = usize::try_from(column_count).unwrap_or(0);
+            let projection = parts(&mut slice(columns, number_count)?.iter(), count)?;
             let rows =
                 RowRanges(slice(ranges, range_count * 2)?.chunks_exact(2).map(|pair| pair[0]..pair[1]).collect());
-            let (scan, extent) = (&(*scan).0, (*reader).extent.as_ref());
-            let batch = scan.read(extent, BlockId(block), &projection, &rows)?;
-            if let Some(windows) = windows.as_mut()
-                && let Some(predicate) = windows.predicate.as_ref()
-            {
-                let room = usize::try_from(windows.count).unwrap_or(0);
-                let size = usize::try_from(windows.rows).unwrap_or(usize::MAX);
-                let verdicts = scan.windows(extent, &batch, &projection, &rows, size, &predicate.0);
-                if verdicts.len() == room {
-                    let target = std::slice::from_raw_parts_mut(windows.verdicts, room);
-                    target.iter_mut().zip(verdicts).for_each(|(to, verdict)| *to = verdict as u8);
-                }
-            }
-            std::ptr::write(out, export(batch));
+            let rows = Rows::open(&(*scan).0, &(*reader).extent, BlockId(block), &projection, &rows)?;
+            *out = Box::into_raw(Box::new(PnsRows(rows)));
             Ok(())
         })
     }
-}
-
-/// The windows of a read: see the header.
-#[repr(C)]
-pub struct PnsWindows {
-    predicate: *const PnsPredicate,
-    rows: u64,
-    count: u64,
-    verdicts: *mut u8,
 }
 
 /// See the header.
@@ -292,10 +288,64 @@ pub struct PnsWindows {
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pns_scan_rows(scan: *const PnsScan, _considered: u64, skipped: u64) {
-    // SAFETY: by the header's contract. The rows themselves were counted when they became candidates.
+pub unsafe extern "C" fn pns_rows_next(rows: *mut PnsRows, out: *mut FFI_ArrowArray, error: *mut *mut c_char) -> c_int {
+    // SAFETY: by the header's contract.
+    unsafe {
+        guard(error, || {
+            let batch = (*rows).0.next_batch()?;
+            std::ptr::write(out, batch.map_or_else(FFI_ArrowArray::empty, export));
+            Ok(())
+        })
+    }
+}
+
+/// See the header.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pns_rows_judge(
+    rows: *const PnsRows,
+    predicate: *const PnsPredicate,
+    lengths: *const u64,
+    count: u64,
+    verdicts: *mut u8,
+) {
     guard_value((), || {
-        unsafe { &*scan }.0.counters.rows.skip(EvidenceKind::Filter, skipped, std::time::Instant::now())
+        // SAFETY: by the header's contract.
+        let (rows, predicate, lengths) = unsafe { (&*rows, &*predicate, slice(lengths, count).unwrap_or_default()) };
+        let lengths = lengths.iter().map(|length| usize::try_from(*length).unwrap_or(usize::MAX));
+        let found = rows.0.verdicts(lengths, &predicate.0);
+        // SAFETY: by the header's contract; there are as many verdicts as lengths, or none.
+        let target = unsafe { std::slice::from_raw_parts_mut(verdicts, found.len()) };
+        target.iter_mut().zip(found).for_each(|(to, verdict)| *to = verdict as u8);
+    });
+}
+
+/// See the header.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pns_rows_free(rows: *mut PnsRows) {
+    if !rows.is_null() {
+        // SAFETY: made by `pns_rows_open` and freed once.
+        guard_value((), || drop(unsafe { Box::from_raw(rows) }));
+    }
+}
+
+/// See the header.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pns_scan_skip_rows(scan: *const PnsScan, evidence: *const c_char, rows: u64) {
+    guard_value((), || {
+        // SAFETY: by the header's contract.
+        let (scan, evidence) = unsafe { (&*scan, text(evidence)) };
+        if let Some(kind) = EvidenceKind::from_name(&evidence) {
+            scan.0.counters.rows.skip(kind, rows, std::time::Instant::now());
+        }
     });
 }
 

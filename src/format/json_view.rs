@@ -10,7 +10,7 @@ use arrow::array::{Array, ArrayRef, BinaryArray, RecordBatch, RecordBatchOptions
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
-use super::{BlockId, BlockLocation, ExtentMetadata, ExtentReader, RowRanges};
+use super::{BlockId, BlockLocation, ColumnPart, ExtentMetadata, ExtentReader, RowRanges, RowStream};
 use crate::predicate::{BlockPredicate, ColumnStats, Evidence, Outcomes, Scalar};
 use crate::storage::IoCounters;
 use crate::{Error, Result};
@@ -71,23 +71,40 @@ impl JsonView {
     }
 
     fn show(&self, batch: RecordBatch) -> Result<RecordBatch> {
-        let rows = batch.num_rows();
-        let wrong = |e: arrow::error::ArrowError| Error::InvalidInput(format!("dynamic column: {e}"));
-        let mut fields = Vec::with_capacity(batch.num_columns());
-        let mut arrays = Vec::with_capacity(batch.num_columns());
-        let schema = batch.schema();
-        for (field, array) in schema.fields().iter().zip(batch.columns()) {
-            if self.columns.contains(field.name()) {
-                fields.push(json_field(field));
-                arrays.push(json_text(array).map_err(wrong)?);
-            } else {
-                fields.push(field.as_ref().clone());
-                arrays.push(Arc::clone(array));
-            }
+        show(batch, &self.columns)
+    }
+}
+
+/// The batch with the columns of those names as JSON.
+fn show(batch: RecordBatch, columns: &BTreeSet<String>) -> Result<RecordBatch> {
+    let rows = batch.num_rows();
+    let wrong = |e: arrow::error::ArrowError| Error::InvalidInput(format!("dynamic column: {e}"));
+    let mut fields = Vec::with_capacity(batch.num_columns());
+    let mut arrays = Vec::with_capacity(batch.num_columns());
+    let schema = batch.schema();
+    for (field, array) in schema.fields().iter().zip(batch.columns()) {
+        if columns.contains(field.name()) {
+            fields.push(json_field(field));
+            arrays.push(json_text(array).map_err(wrong)?);
+        } else {
+            fields.push(field.as_ref().clone());
+            arrays.push(Arc::clone(array));
         }
-        let schema: SchemaRef = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        RecordBatch::try_new_with_options(schema, arrays, &options).map_err(wrong)
+    }
+    let schema: SchemaRef = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(schema, arrays, &options).map_err(wrong)
+}
+
+/// A stream whose batches are shown so.
+struct Shown {
+    inner: Box<dyn RowStream>,
+    columns: Arc<BTreeSet<String>>,
+}
+
+impl RowStream for Shown {
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        self.inner.next_batch()?.map(|batch| show(batch, &self.columns)).transpose()
     }
 }
 
@@ -191,8 +208,15 @@ impl ExtentReader for JsonView {
     fn read_rows(&self, block: BlockId, projection: &[usize], rows: &RowRanges) -> Result<RecordBatch> {
         self.show(self.inner.read_rows(block, projection, rows)?)
     }
-    fn read_rows_dict(&self, block: BlockId, projection: &[usize], rows: &RowRanges) -> Result<RecordBatch> {
-        self.show(self.inner.read_rows_dict(block, projection, rows)?)
+    fn stream_rows(
+        &self,
+        block: BlockId,
+        projection: &[ColumnPart],
+        rows: &RowRanges,
+        batch_rows: usize,
+    ) -> Result<Box<dyn RowStream>> {
+        let inner = self.inner.stream_rows(block, projection, rows, batch_rows)?;
+        Ok(Box::new(Shown { inner, columns: Arc::clone(&self.columns) }))
     }
 }
 

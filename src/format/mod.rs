@@ -100,10 +100,48 @@ pub trait ExtentReader: Send + Sync {
     /// Like [`ExtentReader::read_block`], for the given rows of the block only, in order.
     fn read_rows(&self, block: BlockId, projection: &[usize], rows: &RowRanges) -> Result<RecordBatch>;
 
-    /// Like [`ExtentReader::read_rows`], but text columns that the block stores as a dictionary may come as Arrow dictionaries;
-    /// the schema of the batch says which. The default returns what [`ExtentReader::read_rows`] returns.
-    fn read_rows_dict(&self, block: BlockId, projection: &[usize], rows: &RowRanges) -> Result<RecordBatch> {
-        self.read_rows(block, projection, rows)
+    /// Decodes the given rows a batch at a time, of about `batch_rows` rows each where the format can stop within a block, so that
+    /// what is decoded is still in the processor's caches when it is used. The bytes are read before this returns. Text columns
+    /// that the block stores as a dictionary may come as Arrow dictionaries; the schema of a batch says which, and the next batch
+    /// may differ. The default decodes all rows at once and reads fields that `projection` does not name.
+    fn stream_rows(
+        &self,
+        block: BlockId,
+        projection: &[ColumnPart],
+        rows: &RowRanges,
+        batch_rows: usize,
+    ) -> Result<Box<dyn RowStream>> {
+        let _ = batch_rows;
+        let columns: Vec<usize> = projection.iter().map(|part| part.column).collect();
+        Ok(Box::new(Some(self.read_rows(block, &columns, rows)?)))
+    }
+}
+
+/// Rows of one block, decoded as they are asked for.
+pub trait RowStream: Send {
+    /// The next rows, in order; `None` after the last.
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>>;
+}
+
+impl RowStream for Option<RecordBatch> {
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        Ok(self.take())
+    }
+}
+
+/// A column of a projection, or of a struct some fields.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnPart {
+    /// Index of the column in the schema, or of the field in its struct.
+    pub column: usize,
+    /// The fields of a struct that are wanted; empty for all of them. The others need not be read: they may come as NULL.
+    pub fields: Vec<ColumnPart>,
+}
+
+impl ColumnPart {
+    /// All of a column.
+    pub fn whole(column: usize) -> Self {
+        Self { column, fields: Vec::new() }
     }
 }
 

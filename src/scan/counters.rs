@@ -31,10 +31,12 @@ pub enum EvidenceKind {
     PageIndex,
     /// The row filter itself.
     Filter,
+    /// Not evidence: what TABLESAMPLE left out.
+    Sample,
 }
 
 impl EvidenceKind {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Partition,
         Self::Time,
         Self::Distinct,
@@ -43,6 +45,7 @@ impl EvidenceKind {
         Self::MinMax,
         Self::DynamicFilter,
         Self::Bloom,
+        Self::Sample,
         Self::PageIndex,
         Self::Filter,
     ];
@@ -60,6 +63,7 @@ impl EvidenceKind {
             Self::Bloom => "bloom",
             Self::PageIndex => "page_index",
             Self::Filter => "filter",
+            Self::Sample => "sample",
         }
     }
 

@@ -6,12 +6,12 @@
 pub mod counters;
 pub mod engine;
 mod history;
+pub mod rows;
 pub mod windows;
 
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
 
 pub use counters::{Counters, EvidenceKind, Evidences};
@@ -133,44 +133,6 @@ impl Scan {
         self.counters.rows.consider(rows);
         self.counters.blocks.read(1);
         Ok(RowRanges::all(rows))
-    }
-
-    /// The verdict of `predicate` on every window of at most `size` rows of a batch that [`Scan::read`] has returned for `rows`; empty
-    /// where such evidence is switched off.
-    pub fn windows(
-        &self,
-        reader: &dyn ExtentReader,
-        batch: &RecordBatch,
-        projection: &[usize],
-        rows: &RowRanges,
-        size: usize,
-        predicate: &BlockPredicate,
-    ) -> Vec<windows::Verdict> {
-        if !(self.uses(EvidenceKind::MinMax) && self.uses(EvidenceKind::Time)) {
-            return Vec::new();
-        }
-        let lengths = rows.0.iter().map(|range| usize::try_from(range.end - range.start).unwrap_or(0));
-        windows::judge(batch, &reader.metadata().schema, projection, lengths, size, predicate)
-    }
-
-    /// Decodes columns of the given rows of a block. Text columns with few distinct values may come as dictionaries.
-    ///
-    /// # Errors
-    /// As [`ExtentReader::read_rows`].
-    pub fn read(
-        &self,
-        reader: &dyn ExtentReader,
-        block: BlockId,
-        projection: &[usize],
-        rows: &RowRanges,
-    ) -> Result<RecordBatch> {
-        let started = Instant::now();
-        self.counters.watch(reader);
-        let batch = reader.read_rows_dict(block, projection, rows)?;
-        let batch = engine::plain_where_expected(batch, &reader.metadata().schema, projection)?;
-        let batch = crate::dictionary::encode_batch(engine::convert(batch)?);
-        self.counters.add_read_time(started);
-        Ok(batch)
     }
 }
 

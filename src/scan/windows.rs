@@ -75,39 +75,34 @@ fn stats_of(array: &ArrayRef) -> Option<ColumnStats> {
     })
 }
 
-/// The verdict on each window of at most `size` rows within the stretches of `batch` that `lengths` says. The columns of the batch
-/// are the columns `projection` of the file.
+/// The verdict on each window of `batch`: `lengths` says how many rows each has, from the first on. The columns of the batch are
+/// the columns `projection` of the file.
 pub fn judge(
     batch: &RecordBatch,
     file: &SchemaRef,
     projection: &[usize],
     lengths: impl Iterator<Item = usize>,
-    size: usize,
     predicate: &BlockPredicate,
 ) -> Vec<Verdict> {
     let names: Vec<&str> =
         projection.iter().filter_map(|index| file.fields().get(*index)).map(|field| field.name().as_str()).collect();
-    let mut verdicts = Vec::new();
     let mut start = 0usize;
-    for length in lengths {
-        let end = start.saturating_add(length).min(batch.num_rows());
-        while start < end {
-            let rows = size.max(1).min(end - start);
+    lengths
+        .map(|length| {
+            let rows = length.min(batch.num_rows() - start);
             let columns = names
                 .iter()
                 .zip(batch.columns())
                 .map(|(name, array)| (*name, array.slice(start, rows), OnceCell::new()))
                 .collect();
-            let outcomes = evaluate(predicate, &Window { file, rows, columns });
-            verdicts.push(match outcomes {
+            start += rows;
+            match evaluate(predicate, &Window { file, rows, columns }) {
                 Outcomes::TRUE => Verdict::All,
                 outcomes if outcomes.may_be_true() => Verdict::Some,
                 _ => Verdict::None,
-            });
-            start += rows;
-        }
-    }
-    verdicts
+            }
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -132,7 +127,8 @@ mod tests {
         let texts: StringArray = (0..100).map(|i| Some(i.to_string())).collect();
         let schema = Arc::new(Schema::new(vec![file.field(1).clone(), file.field(2).clone(), file.field(0).clone()]));
         let batch = RecordBatch::try_new(schema, vec![Arc::new(ints), Arc::new(floats), Arc::new(texts)]).unwrap();
-        let judged = |predicate| judge(&batch, &file, &[1, 2, 0], [35, 65].into_iter(), 10, &predicate);
+        let lengths = [10, 10, 10, 5, 10, 10, 10, 10, 10, 10, 5];
+        let judged = |predicate| judge(&batch, &file, &[1, 2, 0], lengths.into_iter(), &predicate);
         let at_least =
             |column: &str, value| BlockPredicate::Compare { column: column.to_owned(), op: CompareOp::GtEq, value };
         use Verdict::{All, None as No, Some as May};

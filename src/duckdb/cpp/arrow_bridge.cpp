@@ -53,10 +53,14 @@ ArrowColumns ReadArrowSchema(ClientContext &context, ArrowSchemaWrapper &schema,
 	return result;
 }
 
-ArrowBatch::ArrowBatch(ClientContext &context_p, shared_ptr<ArrowArrayWrapper> array_p)
-    : context(context_p), array(std::move(array_p)) {
+ArrowBatch::ArrowBatch(ClientContext &context_p, shared_ptr<ArrowArrayWrapper> array_p,
+                       shared_ptr<vector<SharedDictionary>> dictionaries_p)
+    : context(context_p), array(std::move(array_p)), dictionaries(std::move(dictionaries_p)) {
 	states.resize(NumericCast<idx_t>(array->arrow_array.n_children));
-	dictionaries.resize(states.size());
+	if (!dictionaries) {
+		dictionaries = make_shared_ptr<vector<SharedDictionary>>();
+	}
+	dictionaries->resize(MaxValue(states.size(), dictionaries->size()));
 }
 
 idx_t ArrowBatch::RowCount() const {
@@ -82,9 +86,11 @@ static void SelectKeys(const ArrowArray &array, idx_t first, idx_t size, idx_t n
 	auto keys = static_cast<const T *>(array.buffers[1]) + first;
 	auto validity = array.null_count == 0 ? nullptr : static_cast<const uint8_t *>(array.buffers[0]);
 	if (!validity && sizeof(T) == sizeof(sel_t)) {
-		memcpy(result.data(), keys, size * sizeof(T));
+		// The keys themselves: what a scan returned is looked at until it is called again, and the batch lives longer.
+		result.Initialize(reinterpret_cast<sel_t *>(const_cast<T *>(keys)), size);
 		return;
 	}
+	result.Initialize(size);
 	for (idx_t i = 0; i < size; i++) {
 		auto valid = !validity || (validity[(first + i) / 8] >> ((first + i) % 8) & 1);
 		result.set_index(i, valid ? static_cast<idx_t>(keys[i]) : null_position);
@@ -120,16 +126,19 @@ static bool SelectKeys(LogicalTypeId keys, const ArrowArray &array, idx_t first,
 
 buffer_ptr<DictionaryEntry> ArrowBatch::TextDictionary(idx_t column, const ArrowArray &array, const ArrowType &type,
                                                        const LogicalType &target) {
-	auto &entry = dictionaries[column];
-	if (entry) {
-		return entry;
+	auto &values = *array.dictionary;
+	auto &shared = (*dictionaries)[column];
+	auto plain = values.n_buffers == 3 && values.offset == 0;
+	// the owner keeps its memory: nothing else can have come to lie there
+	if (plain && shared.entry && shared.offsets == values.buffers[1] && shared.data == values.buffers[2] &&
+	    shared.length == values.length) {
+		return shared.entry;
 	}
 	auto &values_type = type.GetDictionary();
 	if (target.id() != LogicalTypeId::VARCHAR || values_type.HasDictionary() || values_type.HasExtension() ||
 	    values_type.GetPhysicalType() != ArrowArrayPhysicalType::DEFAULT) {
 		return nullptr;
 	}
-	auto &values = *array.dictionary;
 	auto size = NumericCast<idx_t>(values.length);
 	ArrowArrayScanState state(context);
 	state.owned_data = this->array;
@@ -140,8 +149,10 @@ buffer_ptr<DictionaryEntry> ArrowBatch::TextDictionary(idx_t column, const Arrow
 	result->data.Reserve(size + 1);
 	FlatVector::SetSize(result->data, count_t(size + 1));
 	FlatVector::SetNull(result->data, size, true);
-	entry = std::move(result);
-	return entry;
+	if (plain) {
+		shared = {result, this->array, values.buffers[1], values.buffers[2], values.length};
+	}
+	return result;
 }
 
 void ArrowBatch::Convert(idx_t column, const ArrowColumns &columns, idx_t index, idx_t offset, idx_t size,
@@ -160,7 +171,7 @@ void ArrowBatch::Convert(idx_t column, const ArrowColumns &columns, idx_t index,
 	case ArrowArrayPhysicalType::DICTIONARY_ENCODED:
 		// An entry with an identity lets DuckDB hash and look up each distinct value once, not once per row.
 		if (auto dictionary = TextDictionary(column, child, type, target.GetType())) {
-			SelectionVector keys(size);
+			SelectionVector keys;
 			auto first = NumericCast<idx_t>(parent.offset + child.offset) + offset;
 			auto values = NumericCast<idx_t>(child.dictionary->length);
 			if (SelectKeys(type.GetDuckType().id(), child, first, size, values, keys)) {
@@ -201,15 +212,55 @@ vector<uint64_t> CandidateRanges(PnsScan *scan, PnsReader *reader, uint32_t bloc
 	return result;
 }
 
-shared_ptr<ArrowArrayWrapper> ReadRows(PnsScan *scan, PnsReader *reader, uint32_t block,
-                                       const vector<uint32_t> &columns, const vector<uint64_t> &ranges,
-                                       PnsWindows *windows) {
-	auto result = make_shared_ptr<ArrowArrayWrapper>();
+//! A column as `pns_rows_open` wants it.
+static void WriteColumn(const ColumnIndex &column, vector<uint32_t> &numbers) {
+	numbers.push_back(NumericCast<uint32_t>(column.GetPrimaryIndex()));
+	auto &fields = column.GetChildIndexes();
+	for (auto &field : fields) {
+		if (!field.HasPrimaryIndex()) {
+			// a path within a VARIANT
+			numbers.push_back(0);
+			return;
+		}
+	}
+	numbers.push_back(NumericCast<uint32_t>(fields.size()));
+	for (auto &field : fields) {
+		WriteColumn(field, numbers);
+	}
+}
+
+BatchStream::BatchStream(PnsScan *scan, PnsReader *reader, uint32_t block, const vector<ColumnIndex> &columns,
+                         const vector<uint64_t> &ranges)
+    : dictionaries(make_shared_ptr<vector<SharedDictionary>>()) {
+	vector<uint32_t> numbers;
+	for (auto &column : columns) {
+		WriteColumn(column, numbers);
+	}
+	PnsRows *opened = nullptr;
 	char *error = nullptr;
-	Check(pns_scan_read(scan, reader, block, columns.data(), columns.size(), ranges.data(), ranges.size() / 2, windows,
-	                    reinterpret_cast<::ArrowArray *>(&result->arrow_array), &error),
+	Check(pns_rows_open(scan, reader, block, numbers.data(), columns.size(), numbers.size(), ranges.data(),
+	                    ranges.size() / 2, &opened, &error),
 	      error);
-	return result;
+	rows = RowsPtr(opened);
+}
+
+shared_ptr<ArrowBatch> BatchStream::Next(ClientContext &context) {
+	while (true) {
+		auto array = make_shared_ptr<ArrowArrayWrapper>();
+		char *error = nullptr;
+		Check(pns_rows_next(rows.get(), reinterpret_cast<::ArrowArray *>(&array->arrow_array), &error), error);
+		if (!array->arrow_array.release) {
+			return nullptr;
+		}
+		if (array->arrow_array.length > 0) {
+			return make_shared_ptr<ArrowBatch>(context, std::move(array), dictionaries);
+		}
+	}
+}
+
+void BatchStream::Judge(const PnsPredicate *predicate, const vector<uint64_t> &lengths,
+                        vector<uint8_t> &verdicts) const {
+	pns_rows_judge(rows.get(), predicate, lengths.data(), lengths.size(), verdicts.data());
 }
 
 } // namespace pensieve

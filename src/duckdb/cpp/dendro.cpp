@@ -35,7 +35,7 @@ struct DendroGlobalState : public GlobalTableFunctionState {
 	DendroScanPtr segments;
 	PredicatePtr fixed;
 	//! Columns of the table that are read, and for each output column its place among them.
-	vector<uint32_t> columns;
+	vector<ColumnIndex> columns;
 	vector<optional_idx> slots;
 	vector<idx_t> table_columns;
 	idx_t count = 0;
@@ -54,8 +54,10 @@ struct DendroLocalState : public LocalTableFunctionState {
 	idx_t segment = 0;
 	uint32_t next_block = 0;
 	uint32_t blocks = 0;
-	unique_ptr<ArrowBatch> batch;
+	//! Rows of the block that are left, its stream, and the next row of its current batch; none if no column is read.
 	idx_t rows = 0;
+	unique_ptr<BatchStream> stream;
+	shared_ptr<ArrowBatch> batch;
 	idx_t offset = 0;
 };
 
@@ -278,7 +280,7 @@ static unique_ptr<GlobalTableFunctionState> DendroInitGlobal(ClientContext &cont
 		}
 		auto slot = slot_of.emplace(column, result->columns.size());
 		if (slot.second) {
-			result->columns.push_back(NumericCast<uint32_t>(column));
+			result->columns.emplace_back(column);
 		}
 		result->slots.emplace_back(slot.first->second);
 		result->table_columns.push_back(column);
@@ -324,6 +326,7 @@ static bool NextBlock(ClientContext &context, DendroGlobalState &state, DendroLo
 			throw InterruptException();
 		}
 		local.batch.reset();
+		local.stream.reset();
 		if (!local.reader || local.next_block >= local.blocks) {
 			if (local.reader) {
 				local.reader.reset();
@@ -357,7 +360,7 @@ static bool NextBlock(ClientContext &context, DendroGlobalState &state, DendroLo
 			continue;
 		}
 		if (!state.columns.empty()) {
-			local.batch = make_uniq<ArrowBatch>(context, ReadRows(scan, reader, block, state.columns, ranges));
+			local.stream = make_uniq<BatchStream>(scan, reader, block, state.columns, ranges);
 		}
 		return true;
 	}
@@ -367,15 +370,21 @@ static void DendroScan(ClientContext &context, TableFunctionInput &input, DataCh
 	auto &data = input.bind_data->Cast<DendroBindData>();
 	auto &state = input.global_state->Cast<DendroGlobalState>();
 	auto &local = input.local_state->Cast<DendroLocalState>();
-	if (local.offset >= local.rows) {
-		local.rows = 0;
-		local.offset = 0;
-		if (!NextBlock(context, state, local)) {
-			output.SetChildCardinality(0);
-			return;
-		}
+	if (local.rows == 0 && !NextBlock(context, state, local)) {
+		output.SetChildCardinality(0);
+		return;
 	}
-	auto count = MinValue<idx_t>(STANDARD_VECTOR_SIZE, local.rows - local.offset);
+	auto count = MinValue<idx_t>(STANDARD_VECTOR_SIZE, local.rows);
+	if (local.stream) {
+		if (!local.batch || local.offset >= local.batch->RowCount()) {
+			local.batch = local.stream->Next(context);
+			local.offset = 0;
+			if (!local.batch) {
+				throw InternalException("pensieve: \"%s\" has fewer rows than were asked for", data.path);
+			}
+		}
+		count = MinValue<idx_t>(count, local.batch->RowCount() - local.offset);
+	}
 	for (idx_t i = 0; i < state.slots.size(); i++) {
 		if (!state.slots[i].IsValid()) {
 			output.data[i].Reference(Value(output.data[i].GetType()), count_t(count));
@@ -385,6 +394,7 @@ static void DendroScan(ClientContext &context, TableFunctionInput &input, DataCh
 		                     output.data[i]);
 	}
 	local.offset += count;
+	local.rows -= count;
 	output.SetChildCardinality(count);
 }
 

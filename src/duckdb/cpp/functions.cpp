@@ -236,9 +236,78 @@ unique_ptr<MultiFileReader> ExtentFileReader::Create(const BoundTableFunction &f
 	return std::move(result);
 }
 
+static constexpr const char *FILE_INDEX_OPTION = "pensieve_file_index";
+
+vector<OpenFileInfo> IndexedFiles(const MultiFileList &files) {
+	auto result = files.GetAllFiles();
+	for (idx_t i = 0; i < result.size(); i++) {
+		auto &info = result[i].extended_info;
+		if (info && info->options.find(FILE_INDEX_OPTION) != info->options.end()) {
+			continue;
+		}
+		info = info ? make_shared_ptr<ExtendedOpenFileInfo>(*info) : make_shared_ptr<ExtendedOpenFileInfo>();
+		info->options[FILE_INDEX_OPTION] = Value::UBIGINT(i);
+	}
+	return result;
+}
+
+//! Whether a scan filters by `file_index`, which DuckDB also does by the place in the list of what is left.
+static bool FiltersByFileIndex(const vector<ColumnIndex> &columns, const TableFilterSet &filters) {
+	for (auto &entry : filters) {
+		auto index = entry.GetIndex().GetIndex();
+		if (index < columns.size() &&
+		    columns[index].GetPrimaryIndex() == MultiFileReader::COLUMN_IDENTIFIER_FILE_INDEX) {
+			return true;
+		}
+	}
+	return false;
+}
+
+unique_ptr<MultiFileList> ExtentFileReader::DynamicFilterPushdown(const MultiFileList &files,
+                                                                  MultiFileDynamicPushdownInfo &pushdown_info) {
+	if (FiltersByFileIndex(pushdown_info.column_indexes, pushdown_info.filters)) {
+		return nullptr;
+	}
+	if (!pushdown_info.options.hive_partitioning && !pushdown_info.options.filename) {
+		return nullptr;
+	}
+	return MultiFileReader::DynamicFilterPushdown(SimpleMultiFileList(IndexedFiles(files)), pushdown_info);
+}
+
+void ExtentFileReader::FinalizeBind(MultiFileReaderData &reader_data, const MultiFileOptions &file_options,
+                                    const MultiFileReaderBindData &options,
+                                    const vector<MultiFileColumnDefinition> &global_columns,
+                                    const vector<ColumnIndex> &global_column_ids, ClientContext &context,
+                                    optional_ptr<MultiFileReaderGlobalState> global_state) {
+	MultiFileReader::FinalizeBind(reader_data, file_options, options, global_columns, global_column_ids, context,
+	                              global_state);
+	auto &info = reader_data.reader->file.extended_info;
+	idx_t index;
+	if (!info || !info->TryGetOption(FILE_INDEX_OPTION, index)) {
+		return;
+	}
+	for (auto &entry : reader_data.constant_map) {
+		auto &column = global_column_ids[entry.column_idx.GetIndex()];
+		if (column.GetPrimaryIndex() == COLUMN_IDENTIFIER_FILE_INDEX) {
+			entry.value = Value::UBIGINT(index);
+		}
+	}
+}
+
 //===--------------------------------------------------------------------===//
 // Pushdown and EXPLAIN
 //===--------------------------------------------------------------------===//
+
+static bool MentionsVirtualColumn(const LogicalGet &get, const Expression &filter) {
+	auto found = false;
+	ExpressionIterator::VisitExpression<BoundColumnRefExpression>(
+	    filter, [&](const BoundColumnRefExpression &reference) {
+		    auto index = reference.Binding().column_index;
+		    auto &ids = get.GetColumnIds();
+		    found = found || index >= ids.size() || ids[index].IsVirtualColumn();
+	    });
+	return found;
+}
 
 static void ComplexFilterPushdown(ClientContext &context, LogicalGet &get, FunctionData *bind_data_p,
                                   vector<unique_ptr<Expression>> &filters) {
@@ -248,6 +317,13 @@ static void ComplexFilterPushdown(ClientContext &context, LogicalGet &get, Funct
 		data.listed_files = bind_data.file_list->GetTotalFileCount();
 	}
 	ExtentScanFunction::MultiFileComplexFilterPushdown(context, get, bind_data_p, filters);
+	for (auto &filter : filters) {
+		if (MentionsVirtualColumn(get, *filter)) {
+			// DuckDB 2.0.0 copies the filters of such a scan by the type of a real column and stops with an internal
+			// error
+			get.function.late_materialization = false;
+		}
+	}
 	vector<string> texts;
 	vector<string> unknown;
 	vector<string> conjuncts;
@@ -362,8 +438,20 @@ static unique_ptr<FunctionData> ReadBind(ClientContext &context, TableFunctionBi
 }
 
 static unique_ptr<GlobalTableFunctionState> ScanInitGlobal(ClientContext &context, TableFunctionInitInput &input) {
-	OrderFiles(context, input.bind_data->CastNoConst<MultiFileBindData>());
-	return ExtentScanFunction::MultiFileInitGlobal(context, input);
+	if (!input.filters || !FiltersByFileIndex(input.column_indexes, *input.filters)) {
+		OrderFiles(context, input.bind_data->CastNoConst<MultiFileBindData>());
+	}
+	auto result = ExtentScanFunction::MultiFileInitGlobal(context, input);
+	auto &state = result->Cast<MultiFileGlobalState>();
+	if (input.sample_options && state.global_state) {
+		SetSample(context, *input.sample_options, state.global_state->Cast<ExtentGlobalState>().sample);
+	}
+	return result;
+}
+
+//! The files and rows of one scan do not move while a query runs: their places are row ids.
+static vector<column_t> RowIdColumns(ClientContext &, optional_ptr<FunctionData>) {
+	return {MultiFileReader::COLUMN_IDENTIFIER_FILE_INDEX, MultiFileReader::COLUMN_IDENTIFIER_FILE_ROW_NUMBER};
 }
 
 TableFunctionSet GetReadFunction(const string &name, const string &format) {
@@ -381,6 +469,8 @@ TableFunctionSet GetReadFunction(const string &name, const string &format) {
 	function.statistics_extended = ExtentScanFunction::MultiFileScanStatsExtended;
 	function.to_string = ScanToString;
 	function.get_metrics = ScanMetrics;
+	function.late_materialization = true;
+	function.get_row_id_columns = RowIdColumns;
 	return MultiFileReader::CreateFunctionSet(std::move(function));
 }
 
@@ -403,6 +493,7 @@ static unique_ptr<TableRef> ReplaceExtentPath(ClientContext &context, Replacemen
 void RegisterScan(ExtensionLoader &loader) {
 	loader.RegisterFunction(GetReadFunction("read_tlm", "tlm"));
 	loader.RegisterFunction(GetReadFunction("read_extent", ""));
+	RegisterSample(loader);
 	auto &config = DBConfig::GetConfig(loader.GetDatabaseInstance());
 	config.replacement_scans.emplace_back(ReplaceExtentPath);
 }

@@ -209,10 +209,11 @@ void OrderFiles(ClientContext &context, MultiFileBindData &bind_data) {
 	if (readers.empty()) {
 		return;
 	}
+	auto indexed = IndexedFiles(*bind_data.file_list);
 	vector<pair<OrderKey, OpenFileInfo>> keyed;
-	for (auto &reader : readers) {
-		auto stats = reader->GetStatistics(context, bind_data.names[column]);
-		keyed.emplace_back(KeyOf(stats.get(), *data.order), reader->file);
+	for (idx_t i = 0; i < readers.size() && i < indexed.size(); i++) {
+		auto stats = readers[i]->GetStatistics(context, bind_data.names[column]);
+		keyed.emplace_back(KeyOf(stats.get(), *data.order), indexed[i]);
 	}
 	std::stable_sort(keyed.begin(), keyed.end(),
 	                 [&](const pair<OrderKey, OpenFileInfo> &a, const pair<OrderKey, OpenFileInfo> &b) {
@@ -223,6 +224,11 @@ void OrderFiles(ClientContext &context, MultiFileBindData &bind_data) {
 		files.push_back(std::move(entry.second));
 	}
 	bind_data.file_list = make_shared_ptr<SimpleMultiFileList>(std::move(files));
+	auto first = bind_data.file_list->GetFirstFile();
+	if (bind_data.initial_reader && bind_data.initial_reader->GetFileName() == first.path) {
+		// it will read that file, which may have been listed twice
+		bind_data.initial_reader->file = std::move(first);
+	}
 }
 
 void ExtentReader::OrderBlocks() {

@@ -2,8 +2,10 @@
 // core.
 #include "scan.hpp"
 
+#include "duckdb/common/types/hash.hpp"
 #include "duckdb/planner/filter/expression_filter.hpp"
 #include "duckdb/planner/table_filter_set.hpp"
+#include "duckdb/storage/statistics/numeric_stats.hpp"
 #include "duckdb/storage/table/column_segment.hpp"
 
 namespace pensieve {
@@ -82,17 +84,26 @@ void ExtentReader::AddVirtualColumn(column_t virtual_column_id) {
 	}
 }
 
-vector<idx_t> ExtentReader::SourceColumns(idx_t position) {
-	vector<idx_t> result;
+vector<ColumnIndex> ExtentReader::SourceColumns(idx_t position) {
 	auto entry = expression_map.find(ProjectionIndex(position));
 	if (entry != expression_map.end()) {
-		for (auto &index : entry->second.column_indexes) {
-			result.push_back(index.GetPrimaryIndex());
-		}
-		return result;
+		return entry->second.column_indexes;
 	}
-	result.push_back(column_ids[MultiFileLocalIndex(position)].GetId());
+	auto column = column_ids[MultiFileLocalIndex(position)].GetId();
+	vector<ColumnIndex> result;
+	result.emplace_back(column, position < column_indexes.size() ? column_indexes[position].GetChildIndexes()
+	                                                             : vector<ColumnIndex>());
 	return result;
+}
+
+//! Adds to a column that is read already what else is read of it.
+static void AddFields(ColumnIndex &column, const ColumnIndex &other) {
+	auto &fields = column.GetChildIndexesMutable();
+	if (!other.HasChildren() || fields.empty()) {
+		fields.clear();
+		return;
+	}
+	fields.insert(fields.end(), other.GetChildIndexes().begin(), other.GetChildIndexes().end());
 }
 
 void ExtentReader::PrepareReader(ClientContext &context, GlobalTableFunctionState &gstate) {
@@ -117,17 +128,20 @@ void ExtentReader::LowerFilters() {
 			auto optional = ExpressionFilter::IsOptionalFilter(entry.Filter());
 			auto dynamic = HasDynamicPart(expression);
 			// the filter may be in other terms than the file's: its statistics say nothing about it then
-			auto foreign =
-			    expression_map.find(ProjectionIndex(position)) != expression_map.end() || IsVirtual(sources[0]);
+			auto foreign = expression_map.find(ProjectionIndex(position)) != expression_map.end() ||
+			               IsVirtual(sources[0].GetPrimaryIndex());
 			fixed_is_all = fixed_is_all && (optional || !(foreign || dynamic));
 			if (foreign) {
+				if (expression_map.find(ProjectionIndex(position)) == expression_map.end()) {
+					row_number_filters.push_back(position);
+				}
 				continue;
 			}
 			if (optional || dynamic) {
 				dynamic_filters.push_back(position);
 			}
 			if (!dynamic) {
-				auto &name = arrow.names[sources[0]];
+				auto &name = arrow.names[sources[0].GetPrimaryIndex()];
 				parts.push_back(ExpressionToJson(expression, [&](const Expression &) { return name; }));
 			}
 		}
@@ -155,14 +169,17 @@ void ExtentReader::LowerFilters() {
 		if (filter) {
 			filter_positions.push_back(position);
 		}
-		for (auto column : SourceColumns(position)) {
-			if (IsVirtual(column)) {
+		for (auto &column : SourceColumns(position)) {
+			if (IsVirtual(column.GetPrimaryIndex())) {
 				continue;
 			}
 			auto &slots = filter ? filter_slot : rest_slot;
 			auto &list = filter ? filter_columns : rest_columns;
-			if (slots.emplace(column, list.size()).second) {
-				list.push_back(NumericCast<uint32_t>(column));
+			auto slot = slots.emplace(column.GetPrimaryIndex(), list.size());
+			if (slot.second) {
+				list.push_back(column);
+			} else {
+				AddFields(list[slot.first->second], column);
 			}
 		}
 	}
@@ -174,7 +191,7 @@ PredicatePtr ExtentReader::LowerDynamic() {
 	}
 	vector<string> parts;
 	for (auto position : dynamic_filters) {
-		auto column = SourceColumns(position)[0];
+		auto column = SourceColumns(position)[0].GetPrimaryIndex();
 		auto &filter = filters->GetFilterByColumnIndex(ProjectionIndex(position));
 		auto &expression = *ExpressionFilter::GetExpressionFilter(filter, "pensieve scan").expr;
 		auto &name = arrow.names[column];
@@ -190,7 +207,7 @@ PredicatePtr ExtentReader::LowerDynamic() {
 
 bool ExtentReader::DynamicExcludes(ClientContext &context, uint32_t block) {
 	for (auto position : dynamic_filters) {
-		auto column = SourceColumns(position)[0];
+		auto column = SourceColumns(position)[0].GetPrimaryIndex();
 		bool exact;
 		auto stats = BlockStatistics(arrow.names[column], arrow.types[column], block, exact);
 		if (!stats) {
@@ -204,6 +221,57 @@ bool ExtentReader::DynamicExcludes(ClientContext &context, uint32_t block) {
 		}
 	}
 	return false;
+}
+
+bool ExtentReader::RowNumbersExclude(ClientContext &context, uint32_t block) {
+	auto rows = pns_reader_block_rows(reader.get(), block);
+	if (row_number_filters.empty() || rows == 0) {
+		return false;
+	}
+	auto stats = BaseStatistics::CreateUnknown(LogicalType::BIGINT);
+	NumericStats::SetMin(stats, Value::BIGINT(NumericCast<int64_t>(block_start[block])));
+	NumericStats::SetMax(stats, Value::BIGINT(NumericCast<int64_t>(block_start[block] + rows - 1)));
+	stats.Set(StatsInfo::CANNOT_HAVE_NULL_VALUES);
+	for (auto position : row_number_filters) {
+		auto &filter = filters->GetFilterByColumnIndex(ProjectionIndex(position));
+		auto result = ExpressionFilter::GetExpressionFilter(filter, "pensieve scan").CheckStatistics(context, stats);
+		if (result == FilterPropagateResult::FILTER_ALWAYS_FALSE ||
+		    result == FilterPropagateResult::FILTER_FALSE_OR_NULL) {
+			return true;
+		}
+	}
+	return false;
+}
+
+bool RowSample::Contains(const string &file, uint32_t block, idx_t vector) const {
+	auto hash = CombineHash(CombineHash(Hash(seed), Hash(file.c_str(), file.size())),
+	                        CombineHash(Hash(uint64_t(block)), Hash(uint64_t(vector))));
+	return hash <= threshold;
+}
+
+void ExtentReader::SampleRows(const ExtentGlobalState &gstate, uint32_t block, vector<uint64_t> &ranges) {
+	vector<uint64_t> sampled;
+	uint64_t before = 0;
+	uint64_t after = 0;
+	for (idx_t i = 0; i < ranges.size(); i += 2) {
+		before += ranges[i + 1] - ranges[i];
+		for (auto row = ranges[i]; row < ranges[i + 1];) {
+			auto vector = row / STANDARD_VECTOR_SIZE;
+			auto end = MinValue<uint64_t>(ranges[i + 1], (vector + 1) * STANDARD_VECTOR_SIZE);
+			if (gstate.sample.Contains(file.path, block, vector)) {
+				after += end - row;
+				if (!sampled.empty() && sampled.back() == row) {
+					sampled.back() = end;
+				} else {
+					sampled.push_back(row);
+					sampled.push_back(end);
+				}
+			}
+			row = end;
+		}
+	}
+	pns_scan_skip_rows(gstate.scan.get(), "sample", before - after);
+	ranges = std::move(sampled);
 }
 
 bool ExtentReader::TryInitializeScan(ClientContext &context, GlobalTableFunctionState &gstate_p,
@@ -230,6 +298,24 @@ bool ExtentReader::TryInitializeScan(ClientContext &context, GlobalTableFunction
 			rows_done += pns_reader_block_rows(reader.get(), block);
 			continue;
 		}
+		if (RowNumbersExclude(context, block)) {
+			pns_scan_skip_block(gstate.scan.get(), "minmax");
+			rows_done += pns_reader_block_rows(reader.get(), block);
+			continue;
+		}
+		if (gstate.sample.active) {
+			auto vectors =
+			    (pns_reader_block_rows(reader.get(), block) + STANDARD_VECTOR_SIZE - 1) / STANDARD_VECTOR_SIZE;
+			auto any = false;
+			for (idx_t vector = 0; vector < vectors && !any; vector++) {
+				any = gstate.sample.Contains(file.path, block, vector);
+			}
+			if (!any) {
+				pns_scan_skip_block(gstate.scan.get(), "sample");
+				rows_done += pns_reader_block_rows(reader.get(), block);
+				continue;
+			}
+		}
 		if (state.owner != number) {
 			state.owner = number;
 			state.filter_states.clear();
@@ -243,7 +329,8 @@ bool ExtentReader::TryInitializeScan(ClientContext &context, GlobalTableFunction
 		state.filters_hold = decision == 2 && fixed_is_all;
 		state.windows.clear();
 		state.next_window = 0;
-		state.filter_batch.reset();
+		state.filter_stream.reset();
+		state.rest_stream.reset();
 		state.rest_batch.reset();
 		return true;
 	}
@@ -251,22 +338,25 @@ bool ExtentReader::TryInitializeScan(ClientContext &context, GlobalTableFunction
 }
 
 void ExtentReader::FillColumn(ClientContext &context, ExtentLocalState &state, const Window &window, idx_t position,
-                              DataChunk &chunk, bool from_filter_batch) {
+                              DataChunk &chunk, bool for_filter) {
 	auto &target = chunk.data[position];
-	auto &batch = from_filter_batch ? state.filter_batch : state.rest_batch;
-	auto &slots = from_filter_batch ? filter_slot : rest_slot;
-	auto offset = from_filter_batch ? window.offset : window.rest_offset;
+	auto &batch = for_filter && !state.one_step ? window.batch : state.rest_batch;
+	auto offset = for_filter && !state.one_step ? window.offset : state.rest_offset;
+	auto slot = [&](idx_t column) {
+		return for_filter ? filter_slot[column] : rest_slot[column] + (state.one_step ? filter_columns.size() : 0);
+	};
 	auto expression = expression_map.find(ProjectionIndex(position));
 	if (expression != expression_map.end()) {
 		DataChunk source;
 		vector<LogicalType> types;
 		auto sources = SourceColumns(position);
-		for (auto column : sources) {
-			types.push_back(arrow.types[column]);
+		for (auto &column : sources) {
+			types.push_back(arrow.types[column.GetPrimaryIndex()]);
 		}
 		source.Initialize(BufferAllocator::Get(context), types);
 		for (idx_t i = 0; i < sources.size(); i++) {
-			batch->Convert(slots[sources[i]], arrow, sources[i], offset, window.count, source.data[i]);
+			auto column = sources[i].GetPrimaryIndex();
+			batch->Convert(slot(column), arrow, column, offset, window.count, source.data[i]);
 		}
 		source.SetChildCardinality(window.count);
 		auto &executor = state.expression_states[position];
@@ -276,7 +366,7 @@ void ExtentReader::FillColumn(ClientContext &context, ExtentLocalState &state, c
 		executor->ExecuteExpression(source, target);
 		return;
 	}
-	auto column = SourceColumns(position)[0];
+	auto column = SourceColumns(position)[0].GetPrimaryIndex();
 	if (IsVirtual(column)) {
 		auto data = FlatVector::GetDataMutable<int64_t>(target);
 		auto first = block_start[state.block] + window.block_row;
@@ -286,7 +376,7 @@ void ExtentReader::FillColumn(ClientContext &context, ExtentLocalState &state, c
 		FlatVector::SetSize(target, count_t(window.count));
 		return;
 	}
-	batch->Convert(slots[column], arrow, column, offset, window.count, target);
+	batch->Convert(slot(column), arrow, column, offset, window.count, target);
 }
 
 void ExtentReader::FilterWindow(ClientContext &context, ExtentLocalState &state, Window &window, DataChunk &chunk) {
@@ -317,59 +407,128 @@ void ExtentReader::FilterWindow(ClientContext &context, ExtentLocalState &state,
 	}
 }
 
-void ExtentReader::FetchBlock(ClientContext &context, PnsScan *scan, ExtentLocalState &state) {
+Window Window::Split(idx_t rows) {
+	Window head;
+	head.block_row = block_row;
+	head.count = rows;
+	head.selected = rows;
+	head.verdict = verdict;
+	head.batch = batch;
+	head.offset = offset;
+	block_row += rows;
+	offset += rows;
+	if (selected == count) {
+		count -= rows;
+		selected = count;
+		return head;
+	}
+	count -= rows;
+	idx_t before = 0;
+	while (before < selected && selection.get_index(before) < rows) {
+		before++;
+	}
+	SelectionVector after(MaxValue<idx_t>(selected - before, 1));
+	for (idx_t i = before; i < selected; i++) {
+		after.set_index(i - before, selection.get_index(i) - rows);
+	}
+	head.selection = std::move(selection);
+	head.selected = before;
+	selection = std::move(after);
+	selected -= before;
+	return head;
+}
+
+void ExtentReader::FetchBlock(ClientContext &context, ExtentGlobalState &gstate, ExtentLocalState &state) {
+	auto scan = gstate.scan.get();
 	state.fetched = true;
 	auto predicate = state.predicate ? state.predicate.get() : fixed.get();
 	auto &ranges = state.ranges;
 	ranges = CandidateRanges(scan, reader.get(), state.block, predicate);
-	idx_t position = 0;
+	if (gstate.sample.active) {
+		SampleRows(gstate, state.block, ranges);
+	}
 	for (idx_t i = 0; i < ranges.size(); i += 2) {
 		for (auto row = ranges[i]; row < ranges[i + 1]; row += STANDARD_VECTOR_SIZE) {
 			Window window;
-			window.offset = position;
 			window.block_row = row;
 			window.count = MinValue<idx_t>(STANDARD_VECTOR_SIZE, ranges[i + 1] - row);
 			window.selected = window.count;
-			window.rest_offset = position;
-			window.verdict = 1;
-			position += window.count;
 			state.windows.push_back(std::move(window));
 		}
 	}
+	state.one_step = state.filters_hold || !filters || !filters->HasFilters();
 	if (state.windows.empty()) {
 		return;
 	}
-	if (filters && filters->HasFilters()) {
-		vector<uint8_t> verdicts(state.windows.size(), 1);
-		PnsWindows windows {predicate, STANDARD_VECTOR_SIZE, verdicts.size(), verdicts.data()};
-		auto judge = !state.filters_hold && predicate && !filter_columns.empty();
-		auto array = ReadRows(scan, reader.get(), state.block, filter_columns, ranges, judge ? &windows : nullptr);
-		for (idx_t i = 0; i < verdicts.size(); i++) {
-			state.windows[i].verdict = verdicts[i];
+	if (state.one_step) {
+		auto columns = filter_columns;
+		columns.insert(columns.end(), rest_columns.begin(), rest_columns.end());
+		if (!columns.empty()) {
+			state.rest_stream = make_uniq<BatchStream>(scan, reader.get(), state.block, columns, ranges);
 		}
-		state.filter_batch = make_uniq<ArrowBatch>(context, std::move(array));
-	} else if (!rest_columns.empty()) {
-		state.rest_batch =
-		    make_uniq<ArrowBatch>(context, ReadRows(scan, reader.get(), state.block, rest_columns, ranges));
+	} else if (!filter_columns.empty()) {
+		state.filter_stream = make_uniq<BatchStream>(scan, reader.get(), state.block, filter_columns, ranges);
+	}
+}
+
+void ExtentReader::JudgeWindows(ExtentLocalState &state, vector<Window> &windows) {
+	auto predicate = state.predicate ? state.predicate.get() : fixed.get();
+	if (!predicate || !state.filter_stream) {
+		return;
+	}
+	vector<uint64_t> lengths;
+	for (auto &window : windows) {
+		lengths.push_back(window.count);
+	}
+	vector<uint8_t> verdicts(windows.size(), 1);
+	state.filter_stream->Judge(predicate, lengths, verdicts);
+	for (idx_t i = 0; i < windows.size(); i++) {
+		windows[i].verdict = verdicts[i];
 	}
 }
 
 //! Filters every row of a fetched block, and reads the remaining columns of what survived.
 void ExtentReader::FilterBlock(ClientContext &context, PnsScan *scan, ExtentLocalState &state, DataChunk &chunk) {
 	state.prepared = true;
-	if (!state.filter_batch) {
+	if (state.one_step) {
 		return;
 	}
-	if (!state.filters_hold) {
-		vector<uint64_t> surviving;
-		vector<Window> kept;
-		idx_t rows = 0;
-		idx_t survivors = 0;
-		idx_t rest_position = 0;
-		for (auto &window : state.windows) {
-			if (context.IsInterrupted()) {
-				throw InterruptException();
+	vector<uint64_t> surviving;
+	vector<Window> kept;
+	idx_t rows = 0;
+	idx_t survivors = 0;
+	idx_t next = 0;
+	while (next < state.windows.size()) {
+		if (context.IsInterrupted()) {
+			throw InterruptException();
+		}
+		// the windows of one batch; those that cross its end are cut there
+		vector<Window> part;
+		if (!state.filter_stream) {
+			part = std::move(state.windows);
+			next = state.windows.size();
+		} else {
+			auto batch = state.filter_stream->Next(context);
+			if (!batch) {
+				throw InternalException("pensieve: \"%s\" has fewer rows than were asked for", file.path);
 			}
+			for (idx_t offset = 0; offset < batch->RowCount() && next < state.windows.size();) {
+				auto &window = state.windows[next];
+				auto left = batch->RowCount() - offset;
+				window.batch = batch;
+				window.offset = offset;
+				if (window.count > left) {
+					part.push_back(window.Split(left));
+					offset += left;
+				} else {
+					offset += window.count;
+					part.push_back(std::move(window));
+					next++;
+				}
+			}
+			JudgeWindows(state, part);
+		}
+		for (auto &window : part) {
 			rows += window.count;
 			if (window.verdict == 0) {
 				continue;
@@ -381,8 +540,6 @@ void ExtentReader::FilterBlock(ClientContext &context, PnsScan *scan, ExtentLoca
 			if (window.selected == 0) {
 				continue;
 			}
-			window.rest_offset = rest_position;
-			rest_position += window.count;
 			if (!surviving.empty() && surviving.back() == window.block_row) {
 				surviving.back() = window.block_row + window.count;
 			} else {
@@ -391,14 +548,14 @@ void ExtentReader::FilterBlock(ClientContext &context, PnsScan *scan, ExtentLoca
 			}
 			kept.push_back(std::move(window));
 		}
-		state.windows = std::move(kept);
-		state.ranges = std::move(surviving);
-		pns_scan_rows(scan, rows, rows - survivors);
-		chunk.Reset();
 	}
+	state.filter_stream.reset();
+	state.windows = std::move(kept);
+	state.ranges = std::move(surviving);
+	pns_scan_skip_rows(scan, "filter", rows - survivors);
+	chunk.Reset();
 	if (!state.windows.empty() && !rest_columns.empty()) {
-		state.rest_batch =
-		    make_uniq<ArrowBatch>(context, ReadRows(scan, reader.get(), state.block, rest_columns, state.ranges));
+		state.rest_stream = make_uniq<BatchStream>(scan, reader.get(), state.block, rest_columns, state.ranges);
 	}
 }
 
@@ -407,12 +564,12 @@ namespace {
 //! Reads a block's first columns on DuckDB's I/O threads, ahead of the thread that decodes it.
 class FetchTask : public AsyncTask {
   public:
-	FetchTask(ExtentReader &reader_p, ClientContext &context_p, PnsScan *scan_p, ExtentLocalState &state_p)
-	    : reader(reader_p), context(context_p), scan(scan_p), state(state_p) {
+	FetchTask(ExtentReader &reader_p, ClientContext &context_p, ExtentGlobalState &gstate_p, ExtentLocalState &state_p)
+	    : reader(reader_p), context(context_p), gstate(gstate_p), state(state_p) {
 	}
 
 	void Execute() override {
-		reader.FetchBlock(context, scan, state);
+		reader.FetchBlock(context, gstate, state);
 	}
 	idx_t GetIOSize() const override {
 		return pns_reader_block_bytes(reader.reader.get(), state.block);
@@ -421,7 +578,7 @@ class FetchTask : public AsyncTask {
   private:
 	ExtentReader &reader;
 	ClientContext &context;
-	PnsScan *scan;
+	ExtentGlobalState &gstate;
 	ExtentLocalState &state;
 };
 
@@ -442,7 +599,7 @@ AsyncResult ExtentReader::ScheduleIO(ClientContext &context, GlobalTableFunction
 	gstate.bytes_ahead += bytes;
 	state.bytes_ahead = bytes;
 	vector<unique_ptr<AsyncTask>> tasks;
-	tasks.push_back(make_uniq<FetchTask>(*this, context, gstate.scan.get(), state));
+	tasks.push_back(make_uniq<FetchTask>(*this, context, gstate, state));
 	return AsyncResult(std::move(tasks), TaskSchedulerType::ASYNC);
 }
 
@@ -456,19 +613,45 @@ AsyncResult ExtentReader::Scan(ClientContext &context, GlobalTableFunctionState 
 	gstate.bytes_ahead -= state.bytes_ahead;
 	state.bytes_ahead = 0;
 	if (!state.fetched) {
-		FetchBlock(context, gstate.scan.get(), state);
+		FetchBlock(context, gstate, state);
 	}
 	if (!state.prepared) {
 		FilterBlock(context, gstate.scan.get(), state, chunk);
 	}
-	if (state.next_window >= state.windows.size()) {
-		rows_done += pns_reader_block_rows(reader.get(), state.block);
-		state.filter_batch.reset();
-		state.rest_batch.reset();
-		chunk.SetChildCardinality(0);
-		return SourceResultType::FINISHED;
+	Window window;
+	while (window.selected == 0) {
+		if (state.next_window >= state.windows.size()) {
+			rows_done += pns_reader_block_rows(reader.get(), state.block);
+			state.windows.clear();
+			state.rest_stream.reset();
+			state.rest_batch.reset();
+			chunk.SetChildCardinality(0);
+			return SourceResultType::FINISHED;
+		}
+		if (state.rest_stream) {
+			// also past the rows of a window's part in which none survived
+			if (!state.rest_batch || state.rest_offset >= state.rest_batch->RowCount()) {
+				state.rest_batch = state.rest_stream->Next(context);
+				state.rest_offset = 0;
+				if (!state.rest_batch) {
+					throw InternalException("pensieve: \"%s\" has fewer rows than were asked for", file.path);
+				}
+			}
+			auto left = state.rest_batch->RowCount() - state.rest_offset;
+			auto &next = state.windows[state.next_window];
+			if (next.count > left) {
+				window = next.Split(left);
+				if (window.selected == 0) {
+					state.rest_offset += window.count;
+				}
+				continue;
+			}
+		}
+		window = std::move(state.windows[state.next_window++]);
+		if (window.selected == 0) {
+			state.rest_offset += window.count;
+		}
 	}
-	auto &window = state.windows[state.next_window++];
 	idx_t next_filter = 0;
 	for (idx_t position = 0; position < column_indexes.size(); position++) {
 		auto filter = next_filter < filter_positions.size() && filter_positions[next_filter] == position;
@@ -477,6 +660,8 @@ AsyncResult ExtentReader::Scan(ClientContext &context, GlobalTableFunctionState 
 		}
 		FillColumn(context, state, window, position, chunk, filter);
 	}
+	state.rest_offset += window.count;
+	state.handed_out = std::move(window.batch);
 	chunk.SetChildCardinality(window.count);
 	if (window.selected < window.count) {
 		chunk.Slice(window.selection, window.selected);

@@ -5,140 +5,228 @@ use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::compute::concat_batches;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use bytes::Bytes;
 use parquet::DecodeResult;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, RowSelection};
-use parquet::arrow::push_decoder::{ParquetPushDecoderBuilder, RowGroupSelection};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReader, RowSelection};
+use parquet::arrow::push_decoder::{ParquetPushDecoder, ParquetPushDecoderBuilder, RowGroupSelection};
 use parquet::basic::Compression;
 
 use super::fetch::{File, guarded};
 use super::open::Footer;
 use super::page_header;
 use super::page_index::{Wanted, chunk_range};
-use crate::format::{BlockId, RowRanges};
+use super::{fields, interval};
+use crate::format::{BlockId, ColumnPart, RowRanges, RowStream};
 use crate::{Error, Result};
 
-/// Rows decoded at a time. A row group that lies about its size costs at most the buffers of so many rows.
+/// Rows decoded at a time where all of them are wanted at once. A row group that lies about its size costs at most the buffers of
+/// so many rows.
 const DECODE_ROWS: usize = 1 << 20;
 
 /// Decodes `projection` (root columns, in any order, repeats allowed) of `rows` of `block`; all rows without `rows`.
 pub(super) fn read(
     file: &File,
-    footer: &Footer,
+    footer: &Arc<Footer>,
     arrow: &ArrowReaderMetadata,
     block: BlockId,
     projection: &[usize],
     rows: Option<&RowRanges>,
 ) -> Result<RecordBatch> {
-    let path = file.path();
-    let place = || format!("row group {}", block.0);
-    let row_group = usize::try_from(block.0).unwrap_or(usize::MAX);
-    let Some(total) = footer.block_rows.get(row_group).copied() else {
-        return Err(Error::InvalidInput(format!(
-            "\"{path}\" has {} row groups, row group {} was asked for",
-            footer.block_rows.len(),
-            block.0
-        )));
-    };
-    let count = match rows {
-        Some(rows) => checked_rows(path, block, rows, total)?,
-        None => total,
-    };
-    footer.check_readable(path, projection)?;
-    let schema = projected(path, arrow.schema(), projection)?;
-    let count = usize::try_from(count)
-        .map_err(|_| Error::corrupt(path, place(), format!("{count} rows exceed the address space")))?;
-    if projection.is_empty() || count == 0 {
-        let options = RecordBatchOptions::new().with_row_count(Some(count));
-        let columns = schema.fields().iter().map(|field| arrow::array::new_empty_array(field.data_type())).collect();
-        return RecordBatch::try_new_with_options(schema, columns, &options)
-            .map_err(|error| Error::corrupt(path, place(), error.to_string()));
-    }
-    let mut roots = projection.to_vec();
-    roots.sort_unstable();
-    roots.dedup();
-    let leaves: Vec<usize> = roots
-        .iter()
-        .filter_map(|root| footer.columns.root(*root))
-        .flat_map(|column| column.leaves.iter().copied())
-        .collect();
-    check_chunks(file, footer, row_group, &leaves)?;
-
-    let selection = match rows {
-        Some(rows) if u64::try_from(count).ok() != Some(total) => {
-            let wanted: Vec<Wanted> =
-                leaves.iter().map(|leaf| Wanted { row_group, leaf: *leaf, statistics: false }).collect();
-            footer.page_index.load(file, &footer.metadata, &wanted)?;
-            Some(selection(path, rows, total)?)
-        }
-        _ => None,
-    };
-    let mask = ProjectionMask::roots(arrow.parquet_schema(), roots.iter().copied());
-    let mut decoder = guarded(path, place, || {
-        ParquetPushDecoderBuilder::new_with_metadata(arrow.clone())
-            .with_row_group_selections(vec![RowGroupSelection::new(row_group, selection)])
-            .with_projection(mask)
-            .with_batch_size(count.min(DECODE_ROWS))
-            .build()
-    })?;
+    let parts: Vec<ColumnPart> = projection.iter().map(|root| ColumnPart::whole(*root)).collect();
+    let mut stream = Stream::open(file, footer, arrow, block, &parts, rows, DECODE_ROWS)?;
     let mut batches = Vec::new();
-    loop {
-        match guarded(path, place, || decoder.try_next_reader())? {
-            DecodeResult::NeedsData(ranges) => {
-                let bytes = file.fetch(&ranges)?;
-                check_pages(path, footer, row_group, &leaves, &ranges, &bytes)?;
-                guarded(path, place, || decoder.push_ranges(ranges, bytes))?;
-            }
-            DecodeResult::Data(mut reader) => {
-                while let Some(batch) = guarded(path, place, || Ok(reader.next().transpose()?))? {
-                    batches.push(batch);
-                }
-            }
-            DecodeResult::Finished => break,
-        }
+    while let Some(batch) = stream.next_batch()? {
+        batches.push(batch);
     }
-    let decoded = match batches.len() {
-        1 => batches.pop(),
-        _ => match batches.first() {
-            Some(first) => Some(
-                concat_batches(&first.schema(), &batches)
-                    .map_err(|error| Error::corrupt(path, place(), error.to_string()))?,
-            ),
-            None => None,
-        },
-    };
-    let decoded = decoded.filter(|batch| batch.num_rows() == count).ok_or_else(|| {
-        Error::corrupt(path, place(), format!("its pages do not hold the {count} rows that were asked for"))
-    })?;
-    arrange(path, block, &decoded, &roots, projection, schema)
+    match batches.len() {
+        1 => Ok(batches.remove(0)),
+        _ => concat_batches(&stream.schema, &batches)
+            .map_err(|error| Error::corrupt(file.path(), place(block), error.to_string())),
+    }
 }
 
-/// The decoded columns (in the order of `roots`) in the order of `projection`.
-fn arrange(
-    path: &str,
+fn place(block: BlockId) -> String {
+    format!("row group {}", block.0)
+}
+
+/// Rows of one row group, decoded as they are asked for. Their bytes are in memory.
+pub(super) struct Stream {
+    file: File,
+    footer: Arc<Footer>,
     block: BlockId,
-    decoded: &RecordBatch,
-    roots: &[usize],
-    projection: &[usize],
+    /// The columns that are decoded, ascending, and those that are asked for.
+    roots: Vec<usize>,
+    projection: Vec<usize>,
+    leaves: Vec<usize>,
     schema: SchemaRef,
-) -> Result<RecordBatch> {
-    let mut columns = Vec::with_capacity(projection.len());
-    for root in projection {
-        let position = roots.binary_search(root).unwrap_or(usize::MAX);
-        let Some(column) = decoded.columns().get(position) else {
-            return Err(Error::corrupt(
-                path,
-                format!("row group {}", block.0),
-                format!("column {root} was not decoded"),
-            ));
+    /// The decoder and the reader that it has made; none if there is nothing to decode.
+    decoder: Option<ParquetPushDecoder>,
+    reader: Option<ParquetRecordBatchReader>,
+    /// Rows that are still to come.
+    left: usize,
+}
+
+impl Stream {
+    /// Reads the pages of `projection` (root columns or fields of them, in any order, repeats allowed) that hold `rows` of `block`;
+    /// all rows without `rows`. Batches have at most `batch_rows` rows.
+    pub(super) fn open(
+        file: &File,
+        footer: &Arc<Footer>,
+        arrow: &ArrowReaderMetadata,
+        block: BlockId,
+        projection: &[ColumnPart],
+        rows: Option<&RowRanges>,
+        batch_rows: usize,
+    ) -> Result<Self> {
+        let path = file.path();
+        let row_group = usize::try_from(block.0).unwrap_or(usize::MAX);
+        let Some(total) = footer.block_rows.get(row_group).copied() else {
+            return Err(Error::InvalidInput(format!(
+                "\"{path}\" has {} row groups, row group {} was asked for",
+                footer.block_rows.len(),
+                block.0
+            )));
         };
-        columns.push(Arc::clone(column));
+        let count = match rows {
+            Some(rows) => checked_rows(path, block, rows, total)?,
+            None => total,
+        };
+        let columns: Vec<usize> = projection.iter().map(|part| part.column).collect();
+        footer.check_readable(path, &columns)?;
+        let schema = projected(path, arrow.schema(), &columns)?;
+        let left = usize::try_from(count)
+            .map_err(|_| Error::corrupt(path, place(block), format!("{count} rows exceed the address space")))?;
+        let mut roots = columns.clone();
+        roots.sort_unstable();
+        roots.dedup();
+        let types: Vec<DataType> = arrow.schema().fields().iter().map(|field| field.data_type().clone()).collect();
+        let leaves = fields::leaves(arrow.parquet_schema(), &types, projection);
+        let mut stream = Self {
+            file: file.clone(),
+            footer: Arc::clone(footer),
+            block,
+            roots,
+            projection: columns,
+            leaves,
+            schema,
+            decoder: None,
+            reader: None,
+            left,
+        };
+        if stream.leaves.is_empty() || left == 0 {
+            return Ok(stream);
+        }
+        check_chunks(file, footer, row_group, &stream.leaves)?;
+        let selection = match rows {
+            Some(rows) if count != total => {
+                let wanted: Vec<Wanted> =
+                    stream.leaves.iter().map(|leaf| Wanted { row_group, leaf: *leaf, statistics: false }).collect();
+                footer.page_index.load(file, &footer.metadata, &wanted)?;
+                Some(selection(path, rows, total)?)
+            }
+            _ => None,
+        };
+        let mask = ProjectionMask::leaves(arrow.parquet_schema(), stream.leaves.iter().copied());
+        let decoder = guarded(
+            path,
+            || place(block),
+            || {
+                ParquetPushDecoderBuilder::new_with_metadata(arrow.clone())
+                    .with_row_group_selections(vec![RowGroupSelection::new(row_group, selection)])
+                    .with_projection(mask)
+                    .with_batch_size(left.min(batch_rows.max(1)))
+                    .build()
+            },
+        )?;
+        stream.decoder = Some(decoder);
+        stream.advance()?;
+        Ok(stream)
     }
-    let options = RecordBatchOptions::new().with_row_count(Some(decoded.num_rows()));
-    RecordBatch::try_new_with_options(schema, columns, &options)
-        .map_err(|error| Error::corrupt(path, format!("row group {}", block.0), error.to_string()))
+
+    /// Reads what the decoder needs until it has rows to decode, or no more of them.
+    fn advance(&mut self) -> Result<()> {
+        let block = self.block;
+        let row_group = usize::try_from(block.0).unwrap_or(usize::MAX);
+        let Some(decoder) = &mut self.decoder else { return Ok(()) };
+        let path = self.file.path();
+        loop {
+            match guarded(path, || place(block), || decoder.try_next_reader())? {
+                DecodeResult::NeedsData(ranges) => {
+                    let bytes = self.file.fetch(&ranges)?;
+                    check_pages(path, &self.footer, row_group, &self.leaves, &ranges, &bytes)?;
+                    guarded(path, || place(block), || decoder.push_ranges(ranges, bytes))?;
+                }
+                DecodeResult::Data(reader) => {
+                    self.reader = Some(reader);
+                    return Ok(());
+                }
+                DecodeResult::Finished => {
+                    self.decoder = None;
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn miscounted(&self) -> Error {
+        let what = "its pages do not hold the rows that were asked for";
+        Error::corrupt(self.file.path(), place(self.block), what)
+    }
+}
+
+impl RowStream for Stream {
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        if self.leaves.is_empty() {
+            let options = RecordBatchOptions::new().with_row_count(Some(std::mem::take(&mut self.left)));
+            return RecordBatch::try_new_with_options(Arc::clone(&self.schema), Vec::new(), &options)
+                .map(Some)
+                .map_err(|error| Error::corrupt(self.file.path(), place(self.block), error.to_string()));
+        }
+        let block = self.block;
+        while let Some(reader) = &mut self.reader {
+            let batch = guarded(self.file.path(), || place(block), || Ok(reader.next().transpose()?))?;
+            let Some(batch) = batch else {
+                self.reader = None;
+                self.advance()?;
+                continue;
+            };
+            self.left = self.left.checked_sub(batch.num_rows()).ok_or_else(|| self.miscounted())?;
+            return self.arrange(&batch).map(Some);
+        }
+        Err(self.miscounted())
+    }
+}
+
+impl Stream {
+    /// The decoded columns in the order of the projection.
+    fn arrange(&self, decoded: &RecordBatch) -> Result<RecordBatch> {
+        let corrupt = |what: String| Error::corrupt(self.file.path(), place(self.block), what);
+        let mut columns = Vec::with_capacity(self.projection.len());
+        let mut fields = Vec::with_capacity(self.projection.len());
+        for (root, field) in self.projection.iter().zip(self.schema.fields()) {
+            let position = self.roots.binary_search(root).unwrap_or(usize::MAX);
+            let column =
+                decoded.columns().get(position).ok_or_else(|| corrupt(format!("column {root} was not decoded")))?;
+            let mut column = fields::complete(column, field.data_type());
+            if self.footer.intervals.columns.contains(root) {
+                column = interval::from_bytes(&column);
+            }
+            fields.push(if column.data_type() == field.data_type() {
+                Arc::clone(field)
+            } else {
+                Arc::new(field.as_ref().clone().with_data_type(column.data_type().clone()))
+            });
+            columns.push(column);
+        }
+        let schema = Arc::new(Schema::new_with_metadata(fields, self.schema.metadata().clone()));
+        let options = RecordBatchOptions::new().with_row_count(Some(decoded.num_rows()));
+        RecordBatch::try_new_with_options(schema, columns, &options).map_err(|error| corrupt(error.to_string()))
+    }
 }
 
 fn projected(path: &str, schema: &Schema, projection: &[usize]) -> Result<SchemaRef> {

@@ -47,8 +47,8 @@ impl DictionarySchemas {
             || "schema".to_owned(),
             || {
                 let options =
-                    ArrowReaderOptions::new().with_schema(Arc::new(with_dictionaries(&footer.schema, &roots)));
-                ArrowReaderMetadata::try_new(Arc::clone(&footer.metadata), options)
+                    ArrowReaderOptions::new().with_schema(Arc::new(with_dictionaries(footer.arrow.schema(), &roots)));
+                ArrowReaderMetadata::try_new(Arc::clone(footer.arrow.metadata()), options)
             },
         )
         .ok();

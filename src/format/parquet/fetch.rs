@@ -14,7 +14,7 @@ use crate::storage::{IoCounters, Source};
 use crate::{Error, Result};
 
 /// One open file and the parts of it that are kept in memory.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct File {
     source: Arc<dyn Source>,
     size: u64,

@@ -25,6 +25,8 @@ mod dictionary;
 mod encoding;
 mod evidence;
 mod fetch;
+mod fields;
+mod interval;
 mod layout;
 mod open;
 mod page_header;

@@ -7,13 +7,14 @@ use arrow::datatypes::SchemaRef;
 use arrow::datatypes::{DataType, Field, Schema};
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
-use parquet::basic::{ConvertedType, LogicalType};
+use parquet::basic::LogicalType;
 use parquet::file::metadata::{
     ParquetMetaData, ParquetMetaDataBuilder, ParquetMetaDataOptions, ParquetMetaDataReader, ParquetStatisticsPolicy,
 };
 
 use super::columns::Columns;
 use super::fetch::{Kept, Memory, guarded, into_bytes};
+use super::interval::{self, Intervals};
 use super::page_index::PageIndex;
 use super::{BLOCK_STATS_KEY, ENCRYPTED_MAGIC, MAGIC, TAIL_BYTES};
 use crate::stats::json::{BlockColumns, parse};
@@ -36,8 +37,8 @@ pub(super) struct Footer {
     pub(super) metadata: Arc<ParquetMetaData>,
     /// The footer with the Arrow schema and the levels of its columns, as the decoder wants it.
     pub(super) arrow: ArrowReaderMetadata,
-    /// Root columns that cannot be read.
-    intervals: Vec<usize>,
+    /// Root columns with intervals.
+    pub(super) intervals: Intervals,
     /// Arrow schema of the file.
     pub(super) schema: SchemaRef,
     /// Rows of each row group.
@@ -153,26 +154,16 @@ fn to_usize(path: &str, value: u64) -> Result<usize> {
     usize::try_from(value).map_err(|_| Error::corrupt(path, "footer", format!("{value} exceeds the address space")))
 }
 
-/// Roots with a Parquet INTERVAL in them. Arrow reads one as days and milliseconds and loses its months: better no value than a
-/// wrong one, so these columns are refused when they are read.
-fn intervals(metadata: &ParquetMetaData) -> Vec<usize> {
-    let descriptor = metadata.file_metadata().schema_descr();
-    let leaves = descriptor.columns().iter().enumerate();
-    leaves
-        .filter(|(_, leaf)| leaf.converted_type() == ConvertedType::INTERVAL)
-        .map(|(index, _)| descriptor.get_column_root_idx(index))
-        .collect()
-}
-
 impl Footer {
     /// Refuses a projection with a column that cannot be read.
     pub(super) fn check_readable(&self, path: &str, projection: &[usize]) -> Result<()> {
-        match projection.iter().find(|column| self.intervals.contains(column)) {
+        match projection.iter().find(|column| self.intervals.nested.contains(column)) {
             None => Ok(()),
             Some(column) => Err(Error::unsupported(
                 path,
                 format!(
-                    "column \"{}\" is a Parquet INTERVAL, which is not read here; select the other columns, or use read_parquet",
+                    "column \"{}\" holds a Parquet INTERVAL within another type, which is not read here; select the other columns, \
+                     or use read_parquet",
                     self.schema.field(*column).name()
                 ),
             )),
@@ -205,6 +196,19 @@ fn with_uuids(schema: &SchemaRef, metadata: &ParquetMetaData) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
+/// The schema with the root columns `columns` as intervals.
+fn with_intervals(schema: &SchemaRef, columns: &[usize]) -> SchemaRef {
+    if columns.is_empty() {
+        return Arc::clone(schema);
+    }
+    let field = |(index, field): (usize, &Arc<Field>)| match columns.contains(&index) {
+        true => field.as_ref().clone().with_data_type(interval::TYPE),
+        false => field.as_ref().clone(),
+    };
+    let fields: Vec<Field> = schema.fields().iter().enumerate().map(field).collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
 fn decode(path: &str, bytes: &Bytes) -> Result<Footer> {
     let place = || "footer".to_owned();
     let options = ParquetMetaDataOptions::new()
@@ -233,21 +237,23 @@ fn decode(path: &str, bytes: &Bytes) -> Result<Footer> {
 
     let page_index = Arc::new(PageIndex::new(&metadata));
     let provider: Arc<PageIndex> = Arc::clone(&page_index);
+    let intervals = Intervals::of(&metadata);
+    let decoded = guarded(path, place, || intervals.as_bytes(&metadata, Arc::clone(&page_index) as _))?;
     let metadata = Arc::new(ParquetMetaDataBuilder::new_from_metadata(metadata).set_page_index(Some(provider)).build());
+    let decoded = decoded.map_or_else(|| Arc::clone(&metadata), Arc::new);
     // A damaged or foreign ARROW:schema is a hint that cannot be taken, not a reason to refuse the file.
-    let arrow = guarded(path, place, || ArrowReaderMetadata::try_new(Arc::clone(&metadata), ArrowReaderOptions::new()))
+    let arrow = guarded(path, place, || ArrowReaderMetadata::try_new(Arc::clone(&decoded), ArrowReaderOptions::new()))
         .or_else(|_| {
             guarded(
                 path,
                 || "schema".to_owned(),
                 || {
                     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-                    ArrowReaderMetadata::try_new(Arc::clone(&metadata), options)
+                    ArrowReaderMetadata::try_new(Arc::clone(&decoded), options)
                 },
             )
         })?;
-    let intervals = intervals(&metadata);
-    let schema = with_uuids(arrow.schema(), &metadata);
+    let schema = with_intervals(&with_uuids(arrow.schema(), &metadata), &intervals.columns);
     let columns = Columns::new(metadata.file_metadata(), &schema);
     let weight = weight(&metadata, bytes.len());
     Ok(Footer {

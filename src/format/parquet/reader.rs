@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 
 use super::bloom::{BloomEvidence, Blooms, equality_columns, filtered_leaves};
+use super::decode::Stream;
 use super::dictionary::DictionarySchemas;
 use super::evidence::RowGroupEvidence;
 use super::fetch::{File, Memory};
@@ -12,7 +13,7 @@ use super::open::{self, Footer};
 use super::page_index::chunk_range;
 use super::{FORMAT_NAME, decode, pages};
 use crate::format::cache::SharedMetadata;
-use crate::format::{BlockId, BlockLocation, ExtentMetadata, ExtentReader, RowRanges};
+use crate::format::{BlockId, BlockLocation, ColumnPart, ExtentMetadata, ExtentReader, RowRanges, RowStream};
 use crate::predicate::eval::evaluate;
 use crate::predicate::{BlockPredicate, Evidence, Outcomes};
 use crate::storage::{IoCounters, Source};
@@ -223,12 +224,18 @@ impl ExtentReader for ParquetReader {
         decode::read(&self.file, &self.parsed.footer, &self.parsed.footer.arrow, block, projection, Some(rows))
     }
 
-    fn read_rows_dict(&self, block: BlockId, projection: &[usize], rows: &RowRanges) -> Result<RecordBatch> {
+    fn stream_rows(
+        &self,
+        block: BlockId,
+        projection: &[ColumnPart],
+        rows: &RowRanges,
+        batch_rows: usize,
+    ) -> Result<Box<dyn RowStream>> {
         let (row_group, _) = self.evidence(block)?;
         let footer = &self.parsed.footer;
-        match self.parsed.dictionaries.get(self.file.path(), footer, row_group, projection) {
-            Some(arrow) => decode::read(&self.file, footer, &arrow, block, projection, Some(rows)),
-            None => self.read_rows(block, projection, rows),
-        }
+        let columns: Vec<usize> = projection.iter().map(|part| part.column).collect();
+        let dictionaries = self.parsed.dictionaries.get(self.file.path(), footer, row_group, &columns);
+        let arrow = dictionaries.as_ref().unwrap_or(&footer.arrow);
+        Ok(Box::new(Stream::open(&self.file, footer, arrow, block, projection, Some(rows), batch_rows)?))
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayData, ArrayDataBuilder, ArrayRef, BufferSpec, DictionaryArray, PrimitiveArray, UnionArray, layout,
-    make_array, new_empty_array,
+    make_array, new_empty_array, new_null_array,
 };
 use arrow::buffer::{Buffer, ScalarBuffer};
 use arrow::datatypes::{
@@ -21,6 +21,7 @@ use arrow_ipc::MetadataVersion;
 
 use super::compression::decompress;
 use super::footer::{BatchLayout, Node};
+use crate::format::ColumnPart;
 
 /// Dictionaries by id.
 pub type Dictionaries = HashMap<i64, ArrayRef>;
@@ -87,8 +88,15 @@ impl Shape<'_> {
         node.nulls == 0 && !matches!(data_type, DataType::Null | DataType::RunEndEncoded(..) | DataType::Union(..))
     }
 
-    /// Passes over one field and adds the indices of the buffers that decoding it needs to `needed`.
-    pub fn walk(&self, field: &Field, at: &mut Cursor, needed: &mut Vec<usize>) -> Result<(), String> {
+    /// Passes over one field and adds the indices of the buffers that decoding it needs to `needed`; of a struct those of the
+    /// fields `parts`, of all its fields if there are none.
+    pub fn walk(
+        &self,
+        field: &Field,
+        parts: &[ColumnPart],
+        at: &mut Cursor,
+        needed: &mut Vec<usize>,
+    ) -> Result<(), String> {
         let node = self.node(at)?;
         let own = self.own_buffers(field.data_type(), at)?;
         let own = Self::buffers(at, own);
@@ -96,11 +104,37 @@ impl Shape<'_> {
             return Err("the message has fewer buffers than the schema".to_owned());
         }
         needed.extend(own.skip(usize::from(self.idle_validity(field.data_type(), node))));
-        for child in children(field.data_type()) {
-            self.walk(child, at, needed)?;
+        for (index, child) in children(field.data_type()).into_iter().enumerate() {
+            match wanted(field.data_type(), parts, index) {
+                Some(parts) => self.walk(child, &parts, at, needed)?,
+                None => self.walk(child, &[], at, &mut Vec::new())?,
+            }
         }
         Ok(())
     }
+}
+
+/// What is wanted of child `index` of a column of which `parts` are: some fields (all, if there are none), or nothing. Only structs
+/// have fields that can be left out.
+fn wanted(data_type: &DataType, parts: &[ColumnPart], index: usize) -> Option<Vec<ColumnPart>> {
+    if parts.is_empty() || !matches!(data_type, DataType::Struct(_)) {
+        return Some(Vec::new());
+    }
+    let mut chosen = parts.iter().filter(|part| part.column == index).peekable();
+    chosen.peek()?;
+    let fields: Vec<&[ColumnPart]> = chosen.map(|part| part.fields.as_slice()).collect();
+    let whole = fields.iter().any(|fields| fields.is_empty());
+    Some(if whole { Vec::new() } else { fields.concat() })
+}
+
+/// A struct type as its decoded children make it: those that were left out are NULL.
+fn with_children(data_type: &DataType, children: &[ArrayRef]) -> DataType {
+    let DataType::Struct(fields) = data_type else { return data_type.clone() };
+    let field = |(field, child): (&Arc<Field>, &ArrayRef)| {
+        let nullable = field.is_nullable() || child.null_count() > 0;
+        field.as_ref().clone().with_data_type(child.data_type().clone()).with_nullable(nullable)
+    };
+    DataType::Struct(fields.iter().zip(children).map(field).collect())
 }
 
 /// The children of a type, in the order of their arrays in a message.
@@ -143,8 +177,9 @@ pub struct Decoder<'a> {
 }
 
 impl Decoder<'_> {
-    /// Decodes the field whose arrays and buffers begin at `at`.
-    pub fn field(&self, field: &Field, at: &mut Cursor) -> Result<ArrayRef, String> {
+    /// Decodes the field whose arrays and buffers begin at `at`. Of a struct only the fields `parts` are decoded, unless there are
+    /// none; the others come as NULL, and where the schema forbids that the type of the array differs from it.
+    pub fn field(&self, field: &Field, parts: &[ColumnPart], at: &mut Cursor) -> Result<ArrayRef, String> {
         let data_type = field.data_type();
         let node = self.shape.node(at)?;
         let own = self.shape.own_buffers(data_type, at)?;
@@ -160,7 +195,7 @@ impl Decoder<'_> {
         match data_type {
             DataType::Dictionary(key, values) => self.dictionary(field, key, values, node, &buffers),
             DataType::Union(fields, mode) => {
-                let children = self.children(data_type, at)?;
+                let children = self.children(data_type, &[], at)?;
                 let buffers =
                     if self.shape.version < MetadataVersion::V5 { buffers.get(1..) } else { Some(&buffers[..]) };
                 let mut buffers = buffers.unwrap_or_default().iter();
@@ -173,8 +208,8 @@ impl Decoder<'_> {
                 Ok(Arc::new(union))
             }
             _ => {
-                let children = self.children(data_type, at)?;
-                let mut builder = ArrayData::builder(data_type.clone())
+                let children = self.children(data_type, parts, at)?;
+                let mut builder = ArrayData::builder(with_children(data_type, &children))
                     .len(node.len)
                     .child_data(children.into_iter().map(|c| c.into_data()).collect());
                 if !matches!(data_type, DataType::Null | DataType::RunEndEncoded(..)) {
@@ -189,8 +224,16 @@ impl Decoder<'_> {
         }
     }
 
-    fn children(&self, data_type: &DataType, at: &mut Cursor) -> Result<Vec<ArrayRef>, String> {
-        children(data_type).into_iter().map(|child| self.field(child, at)).collect()
+    fn children(&self, data_type: &DataType, parts: &[ColumnPart], at: &mut Cursor) -> Result<Vec<ArrayRef>, String> {
+        let child = |(index, child): (usize, &Field)| match wanted(data_type, parts, index) {
+            Some(parts) => self.field(child, &parts, at),
+            None => {
+                let length = self.shape.layout.nodes.get(at.node).map_or(0, |node| node.len);
+                self.shape.walk(child, &[], at, &mut Vec::new())?;
+                Ok(new_null_array(child.data_type(), length))
+            }
+        };
+        children(data_type).into_iter().enumerate().map(child).collect()
     }
 
     fn buffer(&self, index: usize) -> Result<Buffer, String> {

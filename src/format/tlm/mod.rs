@@ -10,6 +10,7 @@ mod footer;
 mod frame;
 mod pool;
 mod reader;
+mod rows;
 mod writer;
 
 #[cfg(test)]

@@ -1,21 +1,22 @@
 //! An open TLM extent.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::buffer::Buffer;
-use arrow::compute::{concat, take_record_batch};
+use arrow::compute::concat;
 use arrow::datatypes::{DataType, Field, SchemaRef};
 use arrow_ipc::MetadataVersion;
 
 use super::decode::{Cursor, Decoder, Dictionaries, Shape, dictionary_id, dictionary_ids};
 use super::footer::{BatchLayout, Footer, MessageRange, parse_batch, parse_dictionary};
 use super::frame::{Frame, MAX_STATS, TAIL, Tail};
+use super::rows::{as_decoded, by_column, select, whole};
 use crate::format::cache::SharedMetadata;
-use crate::format::{BlockId, BlockLocation, ExtentMetadata, ExtentReader, RowRanges};
+use crate::format::{BlockId, BlockLocation, ColumnPart, ExtentMetadata, ExtentReader, RowRanges, RowStream};
 use crate::predicate::eval::evaluate;
 use crate::predicate::{BlockPredicate, ColumnStats, Evidence, Outcomes};
 use crate::stats::json::{self, BlockColumns};
@@ -257,7 +258,7 @@ impl TlmReader {
     fn decode(
         &self,
         fields: &[Arc<Field>],
-        wanted: &BTreeSet<usize>,
+        wanted: &BTreeMap<usize, Vec<ColumnPart>>,
         layout: &BatchLayout,
         range: &MessageRange,
         fetched: Option<&Buffer>,
@@ -267,13 +268,13 @@ impl TlmReader {
         let mut starts = HashMap::new();
         let (mut needed, mut ignored): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
         let mut at = Cursor::default();
-        let last = wanted.last().copied();
+        let last = wanted.keys().next_back().copied();
         for (index, field) in fields.iter().enumerate().take_while(|(i, _)| last.is_some_and(|l| *i <= l)) {
-            if wanted.contains(&index) {
+            if let Some(parts) = wanted.get(&index) {
                 starts.insert(index, at);
-                shape.walk(field, &mut at, &mut needed)?;
+                shape.walk(field, parts, &mut at, &mut needed)?;
             } else {
-                shape.walk(field, &mut at, &mut ignored)?;
+                shape.walk(field, &[], &mut at, &mut ignored)?;
                 ignored.clear();
             }
         }
@@ -300,7 +301,9 @@ impl TlmReader {
         let mut arrays = HashMap::with_capacity(wanted.len());
         for (index, mut at) in starts {
             let field = fields.get(index).ok_or_else(|| "a column is missing".to_owned())?;
-            let array = decoder.field(field, &mut at).map_err(|what| format!("column \"{}\": {what}", field.name()))?;
+            let parts = wanted.get(&index).map(Vec::as_slice).unwrap_or_default();
+            let array =
+                decoder.field(field, parts, &mut at).map_err(|what| format!("column \"{}\": {what}", field.name()))?;
             if u64::try_from(array.len()).ok() != Some(layout.rows) {
                 let what = format!(
                     "column \"{}\" has {} values in a block of {} rows",
@@ -336,7 +339,14 @@ impl TlmReader {
             let field =
                 fields.get(&layout.id).ok_or_else(|| corrupt(format!("no column uses dictionary {}", layout.id)))?;
             let values = self
-                .decode(std::slice::from_ref(field), &BTreeSet::from([0]), &layout.batch, range, None, &all)
+                .decode(
+                    std::slice::from_ref(field),
+                    &BTreeMap::from([(0, Vec::new())]),
+                    &layout.batch,
+                    range,
+                    None,
+                    &all,
+                )
                 .map_err(|e| e.at(&corrupt))?
                 .remove(&0)
                 .ok_or_else(|| corrupt("the dictionary has no values".into()))?;
@@ -385,7 +395,8 @@ impl TlmReader {
         out
     }
 
-    fn read(&self, block: BlockId, projection: &[usize]) -> Result<RecordBatch> {
+    fn read(&self, block: BlockId, parts: &[ColumnPart]) -> Result<RecordBatch> {
+        let projection: &[usize] = &parts.iter().map(|part| part.column).collect::<Vec<_>>();
         let (index, range) = self.message(block)?;
         let schema = &self.meta.metadata.schema;
         let projected = Arc::new(schema.project(projection).map_err(|e| {
@@ -400,15 +411,16 @@ impl TlmReader {
             return RecordBatch::try_new_with_options(projected, Vec::new(), &options)
                 .map_err(|e| corrupt(e.to_string()));
         }
-        let wanted: BTreeSet<usize> = projection.iter().copied().collect();
+        let wanted = by_column(parts);
         let (layout, fetched) = self.layout(index, range)?;
         let mut ids = Vec::new();
-        wanted.iter().filter_map(|i| schema.fields().get(*i)).for_each(|f| dictionary_ids(f, &mut ids));
+        wanted.keys().filter_map(|i| schema.fields().get(*i)).for_each(|f| dictionary_ids(f, &mut ids));
         let dictionaries = self.dictionaries(&ids.into_iter().collect())?;
         let arrays = self
             .decode(schema.fields(), &wanted, &layout, range, fetched.as_ref(), &dictionaries)
             .map_err(|e| e.at(&corrupt))?;
         let columns: Vec<ArrayRef> = projection.iter().filter_map(|i| arrays.get(i).cloned()).collect();
+        let projected = as_decoded(projected, &columns);
         RecordBatch::try_new_with_options(projected, columns, &options).map_err(|e| corrupt(e.to_string()))
     }
 }
@@ -484,37 +496,31 @@ impl ExtentReader for TlmReader {
     }
 
     fn read_block(&self, block: BlockId, projection: &[usize]) -> Result<RecordBatch> {
-        no_panic(self.path(), &format!("block {}", block.0), || self.read(block, projection))
+        self.read_parts(block, &whole(projection))
     }
 
     fn read_rows(&self, block: BlockId, projection: &[usize], rows: &RowRanges) -> Result<RecordBatch> {
-        let batch = self.read_block(block, projection)?;
-        select(&batch, rows).map_err(|what| Error::InvalidInput(format!("{}, block {}: {what}", self.path(), block.0)))
+        self.select(block, self.read_block(block, projection)?, rows)
+    }
+
+    fn stream_rows(
+        &self,
+        block: BlockId,
+        projection: &[ColumnPart],
+        rows: &RowRanges,
+        _batch_rows: usize,
+    ) -> Result<Box<dyn RowStream>> {
+        // the buffers of a block are compressed as a whole
+        Ok(Box::new(Some(self.select(block, self.read_parts(block, projection)?, rows)?)))
     }
 }
 
-/// The given rows of a batch: a slice where they are one range, else a copy.
-fn select(batch: &RecordBatch, rows: &RowRanges) -> std::result::Result<RecordBatch, String> {
-    let total = u64::try_from(batch.num_rows()).map_err(|e| e.to_string())?;
-    let mut end = 0;
-    for range in &rows.0 {
-        if range.start < end || range.start >= range.end || range.end > total {
-            return Err(format!("rows {}..{} do not follow {end} within {total} rows", range.start, range.end));
-        }
-        end = range.end;
+impl TlmReader {
+    fn read_parts(&self, block: BlockId, parts: &[ColumnPart]) -> Result<RecordBatch> {
+        no_panic(self.path(), &format!("block {}", block.0), || self.read(block, parts))
     }
-    let as_usize = |v: u64| usize::try_from(v).map_err(|e| e.to_string());
-    match rows.0.as_slice() {
-        [] => Ok(batch.slice(0, 0)),
-        [range] => Ok(batch.slice(as_usize(range.start)?, as_usize(range.end - range.start)?)),
-        ranges if batch.num_columns() == 0 => {
-            let count = as_usize(ranges.iter().map(|r| r.end - r.start).sum())?;
-            let options = RecordBatchOptions::new().with_row_count(Some(count));
-            RecordBatch::try_new_with_options(batch.schema(), Vec::new(), &options).map_err(|e| e.to_string())
-        }
-        ranges => {
-            let indices = UInt64Array::from_iter_values(ranges.iter().cloned().flatten());
-            take_record_batch(batch, &indices).map_err(|e| e.to_string())
-        }
+
+    fn select(&self, block: BlockId, batch: RecordBatch, rows: &RowRanges) -> Result<RecordBatch> {
+        select(&batch, rows).map_err(|what| Error::InvalidInput(format!("{}, block {}: {what}", self.path(), block.0)))
     }
 }

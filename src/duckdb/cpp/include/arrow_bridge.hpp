@@ -25,10 +25,21 @@ struct ArrowColumns {
 //! file.
 ArrowColumns ReadArrowSchema(ClientContext &context, ArrowSchemaWrapper &schema, const string &file);
 
+//! The values of a text dictionary as an entry that the vectors of many batches share, and the batch whose memory it
+//! is.
+struct SharedDictionary {
+	buffer_ptr<DictionaryEntry> entry;
+	shared_ptr<ArrowArrayWrapper> owner;
+	const void *offsets = nullptr;
+	const void *data = nullptr;
+	int64_t length = 0;
+};
+
 //! One decoded struct array and what is needed to turn slices of its columns into vectors.
 class ArrowBatch {
   public:
-	ArrowBatch(ClientContext &context, shared_ptr<ArrowArrayWrapper> array);
+	ArrowBatch(ClientContext &context, shared_ptr<ArrowArrayWrapper> array,
+	           shared_ptr<vector<SharedDictionary>> dictionaries = nullptr);
 
 	idx_t RowCount() const;
 	idx_t ColumnCount() const;
@@ -41,22 +52,36 @@ class ArrowBatch {
 	void Emit(const ArrowColumns &columns, idx_t &offset, DataChunk &output);
 
   private:
-	//! The values of a text dictionary as an entry that all vectors of this batch share; null for other types.
+	//! The values of a text dictionary as an entry that all vectors with this dictionary share; null for other types.
 	buffer_ptr<DictionaryEntry> TextDictionary(idx_t column, const ArrowArray &array, const ArrowType &type,
 	                                           const LogicalType &target);
 
 	ClientContext &context;
 	shared_ptr<ArrowArrayWrapper> array;
 	vector<unique_ptr<ArrowArrayScanState>> states;
-	vector<buffer_ptr<DictionaryEntry>> dictionaries;
+	//! One for each column; shared with the other batches of a stream.
+	shared_ptr<vector<SharedDictionary>> dictionaries;
+};
+
+//! Columns of rows of a claimed block, decoded a batch at a time. Their bytes are in memory once it is constructed.
+class BatchStream {
+  public:
+	//! `columns` are those of the file; of a struct with child indexes only these fields are read, the others come as
+	//! NULL.
+	BatchStream(PnsScan *scan, PnsReader *reader, uint32_t block, const vector<ColumnIndex> &columns,
+	            const vector<uint64_t> &ranges);
+
+	//! The next batch, which has rows; null after the last.
+	shared_ptr<ArrowBatch> Next(ClientContext &context);
+	//! What `predicate` says about so many rows each of the last batch; see `pns_rows_judge`.
+	void Judge(const PnsPredicate *predicate, const vector<uint64_t> &lengths, vector<uint8_t> &verdicts) const;
+
+  private:
+	RowsPtr rows;
+	shared_ptr<vector<SharedDictionary>> dictionaries;
 };
 
 //! The rows of a claimed block that finer evidence leaves, as begin and end in turn; may do I/O.
 vector<uint64_t> CandidateRanges(PnsScan *scan, PnsReader *reader, uint32_t block, const PnsPredicate *predicate);
-
-//! Columns of such rows of a block; judges windows of them where asked.
-shared_ptr<ArrowArrayWrapper> ReadRows(PnsScan *scan, PnsReader *reader, uint32_t block,
-                                       const vector<uint32_t> &columns, const vector<uint64_t> &ranges,
-                                       PnsWindows *windows = nullptr);
 
 } // namespace pensieve

@@ -125,21 +125,21 @@ void pns_scan_skip_block(PnsScan *scan, const char *evidence);
 // Finer evidence, may do I/O: the rows of the block worth decoding as [start, end) pairs. `count` = number of pairs.
 int pns_scan_candidates(PnsScan *scan, PnsReader *reader, uint32_t block, const PnsPredicate *fixed, uint64_t **ranges,
                         uint64_t *count, char **error);
-// What a predicate says about windows of at most `rows` rows each within the ranges of a read: 0 none satisfies it, 1
-// some may, 2 all do. `count` verdicts, which stay as they are where nothing is known.
-typedef struct PnsWindows {
-	const PnsPredicate *predicate;
-	uint64_t rows;
-	uint64_t count;
-	uint8_t *verdicts;
-} PnsWindows;
-// Decodes columns (indices into the file's schema, in the order wanted) of the given rows into a struct array, and
-// judges windows of them, unless `windows` is null.
-int pns_scan_read(PnsScan *scan, PnsReader *reader, uint32_t block, const uint32_t *columns, uint64_t column_count,
-                  const uint64_t *ranges, uint64_t range_count, PnsWindows *windows, struct ArrowArray *out,
-                  char **error);
-// Rows the row filter looked at and rejected.
-void pns_scan_rows(PnsScan *scan, uint64_t considered, uint64_t skipped);
+// Decodes columns of the given rows, a batch at a time; their bytes are read by `open`. `columns` has for each column its
+// index in the file's schema (in the order wanted) and the number of its fields that are wanted, which follow in the same
+// way with their index in the struct; 0 fields are all of them, and those that are not wanted may come as NULL.
+typedef struct PnsRows PnsRows;
+int pns_rows_open(PnsScan *scan, PnsReader *reader, uint32_t block, const uint32_t *columns, uint64_t column_count,
+                  uint64_t number_count, const uint64_t *ranges, uint64_t range_count, PnsRows **out, char **error);
+// The next rows as a struct array; one that is released already when there are no more.
+int pns_rows_next(PnsRows *rows, struct ArrowArray *out, char **error);
+// What a predicate says about windows of the last batch, which follow each other and have so many rows each: 0 none
+// satisfies it, 1 some may, 2 all do. Verdicts stay as they are where nothing is known.
+void pns_rows_judge(const PnsRows *rows, const PnsPredicate *predicate, const uint64_t *lengths, uint64_t count,
+                    uint8_t *verdicts);
+void pns_rows_free(PnsRows *rows);
+// Counts candidate rows that were left out after all.
+void pns_scan_skip_rows(PnsScan *scan, const char *evidence, uint64_t rows);
 // "key\tvalue\n" lines for EXPLAIN ANALYZE.
 char *pns_scan_summary(PnsScan *scan);
 // The counters of a connection's last scans.

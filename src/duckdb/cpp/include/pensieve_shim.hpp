@@ -37,6 +37,11 @@ struct ScanDeleter {
 		pns_scan_free(scan);
 	}
 };
+struct RowsDeleter {
+	void operator()(PnsRows *rows) const {
+		pns_rows_free(rows);
+	}
+};
 struct PredicateDeleter {
 	void operator()(PnsPredicate *predicate) const {
 		pns_predicate_free(predicate);
@@ -72,6 +77,7 @@ using TxPtr = std::unique_ptr<PnsTx, TxDeleter>;
 using TablePtr = std::unique_ptr<PnsTable, TableDeleter>;
 using ReaderPtr = std::unique_ptr<PnsReader, ReaderDeleter>;
 using ScanPtr = std::unique_ptr<PnsScan, ScanDeleter>;
+using RowsPtr = std::unique_ptr<PnsRows, RowsDeleter>;
 using PredicatePtr = std::unique_ptr<PnsPredicate, PredicateDeleter>;
 using WriterPtr = std::unique_ptr<PnsWriter, WriterDeleter>;
 using BlockPtr = std::unique_ptr<PnsBlock, BlockDeleter>;

@@ -50,8 +50,19 @@ struct ExtentBindData : public TableFunctionData {
 	unique_ptr<FunctionData> Copy() const override;
 };
 
+//! TABLESAMPLE SYSTEM: of every STANDARD_VECTOR_SIZE rows of a block, whether they are in the sample.
+struct RowSample {
+	bool active = false;
+	//! The part of all hashes that are in.
+	uint64_t threshold = 0;
+	uint64_t seed = 0;
+
+	bool Contains(const string &file, uint32_t block, idx_t vector) const;
+};
+
 struct ExtentGlobalState : public GlobalTableFunctionState {
 	ScanPtr scan;
+	RowSample sample;
 	//! Bytes of blocks that are read ahead of decoding, and how many there may be.
 	atomic<idx_t> bytes_ahead {0};
 	idx_t prefetch_bytes = 0;
@@ -59,17 +70,20 @@ struct ExtentGlobalState : public GlobalTableFunctionState {
 
 //! A run of at most STANDARD_VECTOR_SIZE candidate rows of a block.
 struct Window {
-	//! Position of the first row in the batch of filter columns, and its row number within the block.
-	idx_t offset;
-	idx_t block_row;
-	idx_t count;
+	//! Row number of the first row within the block.
+	idx_t block_row = 0;
+	idx_t count = 0;
 	//! Surviving rows, relative to the window; unset selection means all of them.
 	SelectionVector selection;
-	idx_t selected;
-	//! Position of the window's first row in the batch of the remaining columns.
-	idx_t rest_offset;
+	idx_t selected = 0;
 	//! Of the lowered filters: 0 no row satisfies them, 1 some may, 2 all do.
-	uint8_t verdict;
+	uint8_t verdict = 1;
+	//! The decoded columns of the filters, and the window's first row in them.
+	shared_ptr<ArrowBatch> batch;
+	idx_t offset = 0;
+
+	//! Cuts off the first `rows` rows, fewer than there are.
+	Window Split(idx_t rows);
 };
 
 struct ExtentLocalState : public LocalTableFunctionState {
@@ -86,8 +100,16 @@ struct ExtentLocalState : public LocalTableFunctionState {
 	std::shared_ptr<PnsPredicate> predicate;
 	vector<Window> windows;
 	idx_t next_window = 0;
-	unique_ptr<ArrowBatch> filter_batch;
-	unique_ptr<ArrowBatch> rest_batch;
+	//! Whether all columns are read in one step, because there is nothing to filter; they are then the remaining ones.
+	bool one_step = false;
+	//! Columns of the filters, then the remaining ones of the rows that survived.
+	unique_ptr<BatchStream> filter_stream;
+	unique_ptr<BatchStream> rest_stream;
+	//! The batch of remaining columns that rows are handed out of, and the next of its rows.
+	shared_ptr<ArrowBatch> rest_batch;
+	idx_t rest_offset = 0;
+	//! The batch of filter columns whose rows were handed out last: vectors may point into it until the next call.
+	shared_ptr<ArrowBatch> handed_out;
 	//! Executor states of the filters and expressions of one reader, kept across its blocks, and the reader's number.
 	idx_t owner = 0;
 	vector<unique_ptr<TableFilterState>> filter_states;
@@ -124,8 +146,9 @@ class ExtentReader : public BaseFileReader {
 		return "pensieve";
 	}
 
-	//! Finds the claimed block's candidate rows and reads the columns of the filters, or all of them if there are none.
-	void FetchBlock(ClientContext &context, PnsScan *scan, ExtentLocalState &state);
+	//! Finds the claimed block's candidate rows and reads the bytes of the filters' columns, or of all columns where no
+	//! row needs filtering.
+	void FetchBlock(ClientContext &context, ExtentGlobalState &gstate, ExtentLocalState &state);
 
 	//! Conjuncts of the scan that only prune; set by the interface before the reader is used.
 	vector<Hint> hints;
@@ -142,12 +165,18 @@ class ExtentReader : public BaseFileReader {
 	//! Whether DuckDB itself, shown the block's bounds, finds that a filter of a join or a top-N operator excludes the
 	//! block.
 	bool DynamicExcludes(ClientContext &context, uint32_t block);
+	//! Whether a filter on the row number excludes the block.
+	bool RowNumbersExclude(ClientContext &context, uint32_t block);
+	//! Keeps of a block's candidate rows those that are in the sample.
+	void SampleRows(const ExtentGlobalState &gstate, uint32_t block, vector<uint64_t> &ranges);
 	void FilterBlock(ClientContext &context, PnsScan *scan, ExtentLocalState &state, DataChunk &chunk);
 	void FilterWindow(ClientContext &context, ExtentLocalState &state, Window &window, DataChunk &chunk);
+	//! The verdicts of the fixed filters on `windows`, which are those of the filter stream's last batch.
+	void JudgeWindows(ExtentLocalState &state, vector<Window> &windows);
 	void FillColumn(ClientContext &context, ExtentLocalState &state, const Window &window, idx_t position,
-	                DataChunk &chunk, bool from_filter_batch);
+	                DataChunk &chunk, bool for_filter);
 	//! Which file columns position `i` of the scan reads: one, or those of the expression that replaces it.
-	vector<idx_t> SourceColumns(idx_t position);
+	vector<ColumnIndex> SourceColumns(idx_t position);
 	bool IsVirtual(idx_t file_column) const {
 		return file_column >= arrow.types.size();
 	}
@@ -161,10 +190,12 @@ class ExtentReader : public BaseFileReader {
 	std::shared_ptr<PnsPredicate> combined;
 	//! Positions of the filters, all in terms of the file's columns, whose bound changes while the scan runs.
 	vector<idx_t> dynamic_filters;
+	//! Positions of the filters on the row number.
+	vector<idx_t> row_number_filters;
 	//! Scan positions read in the first and in the second step, and for each the columns of the batch it is built from.
 	vector<idx_t> filter_positions;
-	vector<uint32_t> filter_columns;
-	vector<uint32_t> rest_columns;
+	vector<ColumnIndex> filter_columns;
+	vector<ColumnIndex> rest_columns;
 	unordered_map<idx_t, idx_t> filter_slot;
 	unordered_map<idx_t, idx_t> rest_slot;
 	vector<uint32_t> block_order;
@@ -173,6 +204,10 @@ class ExtentReader : public BaseFileReader {
 	vector<idx_t> block_start;
 };
 
+//! The sample that a scan is asked for.
+void SetSample(ClientContext &context, const SampleOptions &options, RowSample &sample);
+void RegisterSample(ExtensionLoader &loader);
+
 //! Lists files with DuckDB's file systems, and object stores that none of them serves with the core's client.
 struct ExtentFileReader : public MultiFileReader {
 	using MultiFileReader::CreateFileList;
@@ -180,7 +215,18 @@ struct ExtentFileReader : public MultiFileReader {
 	                                         const FileGlobInput &glob_input) override;
 	unique_ptr<MultiFileReader> Copy() const override;
 	static unique_ptr<MultiFileReader> Create(const BoundTableFunction &function);
+	//! Keep `file_index` that of the whole list, whichever files are left and in whichever order they are read: two
+	//! scans that late materialization makes of one meet by it.
+	unique_ptr<MultiFileList> DynamicFilterPushdown(const MultiFileList &files,
+	                                                MultiFileDynamicPushdownInfo &pushdown_info) override;
+	void FinalizeBind(MultiFileReaderData &reader_data, const MultiFileOptions &file_options,
+	                  const MultiFileReaderBindData &options, const vector<MultiFileColumnDefinition> &global_columns,
+	                  const vector<ColumnIndex> &global_column_ids, ClientContext &context,
+	                  optional_ptr<MultiFileReaderGlobalState> global_state) override;
 };
+
+//! The files of a list, each of which remembers its place in it.
+vector<OpenFileInfo> IndexedFiles(const MultiFileList &files);
 
 struct ExtentInterface : public MultiFileReaderInterface {
 	explicit ExtentInterface(string format);

@@ -12,7 +12,7 @@ use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 
 use super::{open, read_all, write};
 use crate::format::parquet::{BLOCK_STATS_KEY, ParquetFormat};
-use crate::format::{BlockId, ExtentReader, RowRanges, SegmentFormat, SortKey, WriteOptions};
+use crate::format::{BlockId, ColumnPart, ExtentReader, RowRanges, SegmentFormat, SortKey, WriteOptions};
 use crate::storage::sink::MemorySink;
 
 fn schema() -> SchemaRef {
@@ -152,14 +152,25 @@ fn dictionary_columns_come_as_dictionaries() {
     let reader = open("written.parquet", bytes);
     for rows in [RowRanges::all(30_000), RowRanges(vec![5..6, 11_000..25_000])] {
         let plain = reader.read_rows(BlockId(0), &[2, 3, 2, 0], &rows).unwrap();
-        let dict = reader.read_rows_dict(BlockId(0), &[2, 3, 2, 0], &rows).unwrap();
-        let types: Vec<bool> =
-            dict.columns().iter().map(|column| matches!(column.data_type(), DataType::Dictionary(..))).collect();
-        assert_eq!(types, [true, false, true, false]);
-        for (plain, dict) in plain.columns().iter().zip(dict.columns()) {
-            assert_eq!(plain, &arrow::compute::cast(dict, plain.data_type()).unwrap());
+        let parts = [2, 3, 2, 0].map(ColumnPart::whole);
+        let mut stream = reader.stream_rows(BlockId(0), &parts, &rows, 4096).unwrap();
+        let mut start = 0;
+        let mut dictionaries = Vec::new();
+        while let Some(dict) = stream.next_batch().unwrap() {
+            let plain = plain.slice(start, dict.num_rows());
+            start += dict.num_rows();
+            assert!(dict.num_rows() <= 4096);
+            let types: Vec<bool> =
+                dict.columns().iter().map(|column| matches!(column.data_type(), DataType::Dictionary(..))).collect();
+            assert_eq!(types, [true, false, true, false]);
+            for (plain, dict) in plain.columns().iter().zip(dict.columns()) {
+                assert_eq!(plain, &arrow::compute::cast(dict, plain.data_type()).unwrap());
+            }
+            dictionaries.push(arrow::array::AsArray::as_any_dictionary(dict.column(0).as_ref()).values().to_data());
         }
-        assert_eq!(arrow::array::AsArray::as_any_dictionary(dict.column(0).as_ref()).values().len(), 12);
+        assert_eq!((start, dictionaries[0].len()), (plain.num_rows(), 12));
+        // one dictionary for all batches: whoever keeps its values needs to convert them once
+        assert!(dictionaries.iter().all(|next| next.ptr_eq(&dictionaries[0])));
     }
 }
 

@@ -1,0 +1,150 @@
+//! Some fields of struct columns: which leaves of the file they are, and the arrays in their full type again.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, StructArray, new_null_array};
+use arrow::datatypes::DataType;
+use parquet::schema::types::{SchemaDescriptor, Type};
+
+use crate::format::ColumnPart;
+
+/// The leaves, in file order, that hold the columns and fields of `parts`. Only the fields of plain structs can be told apart:
+/// lists and maps are read whole.
+pub(super) fn leaves(schema: &SchemaDescriptor, arrow: &[DataType], parts: &[ColumnPart]) -> Vec<usize> {
+    let mut leaves = Vec::new();
+    let mut first = 0;
+    for (root, node) in schema.root_schema().get_fields().iter().enumerate() {
+        let wanted: Vec<&ColumnPart> = parts.iter().filter(|part| part.column == root).collect();
+        let whole = wanted.iter().any(|part| part.fields.is_empty());
+        if let Some(data_type) = arrow.get(root) {
+            for part in &wanted {
+                let fields = if whole { &[][..] } else { &part.fields };
+                collect(node, data_type, fields, first, &mut leaves);
+            }
+        }
+        first += count(node);
+    }
+    leaves.sort_unstable();
+    leaves.dedup();
+    leaves
+}
+
+fn count(node: &Type) -> usize {
+    if node.is_primitive() { 1 } else { node.get_fields().iter().map(|field| count(field)).sum() }
+}
+
+/// Whether fields of `node` can be left out: it is a struct there and here, field by field.
+fn is_struct(node: &Type, data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Struct(fields) if !node.is_primitive() && fields.len() == node.get_fields().len())
+}
+
+fn collect(node: &Type, data_type: &DataType, parts: &[ColumnPart], first: usize, leaves: &mut Vec<usize>) {
+    let DataType::Struct(fields) = data_type else {
+        leaves.extend(first..first + count(node));
+        return;
+    };
+    if parts.is_empty() || !is_struct(node, data_type) {
+        leaves.extend(first..first + count(node));
+        return;
+    }
+    let mut start = first;
+    for (index, (child, field)) in node.get_fields().iter().zip(fields).enumerate() {
+        for part in parts.iter().filter(|part| part.column == index) {
+            collect(child, field.data_type(), &part.fields, start, leaves);
+        }
+        start += count(child);
+    }
+}
+
+/// `array`, decoded from some leaves of a column of type `full`, in that type: fields that were not read are NULL.
+pub(super) fn complete(array: &ArrayRef, full: &DataType) -> ArrayRef {
+    let (DataType::Struct(fields), DataType::Struct(read)) = (full, array.data_type()) else {
+        return Arc::clone(array);
+    };
+    if array.data_type() == full {
+        return Arc::clone(array);
+    }
+    let array = array.as_struct();
+    let mut columns = read.iter().zip(array.columns()).peekable();
+    let children = fields
+        .iter()
+        .map(|field| match columns.next_if(|(read, _)| read.name() == field.name()) {
+            Some((_, column)) => complete(column, field.data_type()),
+            None => new_null_array(field.data_type(), array.len()),
+        })
+        .collect();
+    // a required field that was not read is NULL all the same; nobody looks at it
+    let nullable = fields.iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
+    StructArray::try_new_with_length(nullable, children, array.nulls().cloned(), array.len())
+        .map_or_else(|_| Arc::new(array.clone()) as ArrayRef, |array| Arc::new(array))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Int32Array, StringArray};
+    use arrow::buffer::NullBuffer;
+    use arrow::datatypes::{Field, Fields, Schema};
+    use parquet::arrow::ArrowSchemaConverter;
+
+    use super::*;
+
+    fn part(column: usize, fields: &[ColumnPart]) -> ColumnPart {
+        ColumnPart { column, fields: fields.to_vec() }
+    }
+
+    #[test]
+    fn leaves_of_nested_fields() {
+        let inner = DataType::Struct(Fields::from(vec![
+            Field::new("x", DataType::Int32, true),
+            Field::new("y", DataType::Utf8, true),
+        ]));
+        let outer = DataType::Struct(Fields::from(vec![
+            Field::new("a", DataType::Int32, true),
+            Field::new("s", inner.clone(), true),
+            Field::new("l", DataType::List(Arc::new(Field::new("item", inner, true))), true),
+        ]));
+        let schema = Schema::new(vec![
+            Field::new("n", DataType::Int64, true),
+            Field::new("o", outer.clone(), true),
+            Field::new("z", DataType::Int64, true),
+        ]);
+        let file = ArrowSchemaConverter::new().convert(&schema).unwrap();
+        let types: Vec<DataType> = schema.fields().iter().map(|field| field.data_type().clone()).collect();
+        let of = |parts: &[ColumnPart]| leaves(&file, &types, parts);
+        assert_eq!(of(&[part(2, &[]), part(0, &[])]), [0, 6]);
+        assert_eq!(of(&[part(1, &[])]), [1, 2, 3, 4, 5]);
+        assert_eq!(of(&[part(1, &[part(0, &[])])]), [1]);
+        assert_eq!(of(&[part(1, &[part(1, &[part(1, &[])])])]), [3]);
+        assert_eq!(of(&[part(1, &[part(1, &[])])]), [2, 3]);
+        // within a list nothing is left out
+        assert_eq!(of(&[part(1, &[part(2, &[part(0, &[])])])]), [4, 5]);
+        assert_eq!(of(&[part(1, &[part(0, &[])]), part(1, &[])]), [1, 2, 3, 4, 5]);
+        assert_eq!(of(&[]), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn what_was_not_read_is_null() {
+        let field = |name: &str, data_type: DataType, nullable| Field::new(name, data_type, nullable);
+        let inner = |fields: Vec<Field>| DataType::Struct(Fields::from(fields));
+        let full = inner(vec![
+            field("a", DataType::Int32, false),
+            field("s", inner(vec![field("x", DataType::Utf8, true), field("y", DataType::Utf8, true)]), true),
+        ]);
+        let y: ArrayRef = Arc::new(StringArray::from(vec![Some("1"), None]));
+        let s = StructArray::new(vec![field("y", DataType::Utf8, true)].into(), vec![y], None);
+        let nulls = NullBuffer::from(vec![true, false]);
+        let read: ArrayRef = Arc::new(StructArray::new(
+            vec![field("s", s.data_type().clone(), true)].into(),
+            vec![Arc::new(s)],
+            Some(nulls.clone()),
+        ));
+        let whole = complete(&read, &full);
+        let whole = whole.as_struct();
+        assert_eq!(whole.nulls(), Some(&nulls));
+        assert_eq!(whole.column(0).null_count(), 2);
+        let s = whole.column(1).as_struct();
+        assert_eq!((s.column(0).null_count(), s.column(1).as_string::<i32>().value(0)), (2, "1"));
+        let plain: ArrayRef = Arc::new(Int32Array::from(vec![1]));
+        assert_eq!(&complete(&plain, &DataType::Int32), &plain);
+    }
+}
