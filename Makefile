@@ -101,6 +101,7 @@ test_remote: release
 # The writer that DuckDB reads beside is the dendro crate's own, a development dependency.
 test_dendro: release
 	$(PY) test/python/dendro_fixtures.py --extension $(call EXTENSION,release)
+	$(PY) test/python/dendro_edges.py --extension $(call EXTENSION,release)
 	cargo build --locked $(CORE) --example dendro_writer
 	$(PY) test/python/dendro_live.py --extension $(call EXTENSION,release) \
 	    --writer "$$CARGO_TARGET_DIR/debug/examples/dendro_writer"
