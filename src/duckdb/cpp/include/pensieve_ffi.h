@@ -204,7 +204,8 @@ void pns_table_free(PnsTable *table);
 uint64_t pns_table_sequence(PnsTable *table);
 int pns_table_schema(PnsTable *table, struct ArrowSchema *out, char **error);
 // The extents that may hold a row that satisfies the predicate (null: all of them). The first record counts: extents
-// considered, ruled out by time, distinct, tokens, paths, notes, manifests considered and ruled out. Then one record per extent: location, bytes, rows.
+// considered, ruled out by time, distinct, tokens, paths, notes, manifests considered and ruled out. Then one record
+// per extent: location, bytes, rows.
 int pns_table_extents(PnsTable *table, const PnsPredicate *predicate, const char *disabled, char **out, char **error);
 // Rows of pensieve_snapshots, pensieve_extents, pensieve_column_stats.
 int pns_table_list_schema(const char *function, struct ArrowSchema *out, char **error);
