@@ -101,6 +101,7 @@ test_remote: release
 # The writer that DuckDB reads beside is the dendro crate's own, a development dependency.
 test_dendro: release
 	$(PY) test/python/dendro_fixtures.py --extension $(call EXTENSION,release)
+	$(PY) test/python/dendro_edges.py --extension $(call EXTENSION,release)
 	cargo build --locked $(CORE) --example dendro_writer
 	$(PY) test/python/dendro_live.py --extension $(call EXTENSION,release) \
 	    --writer "$$CARGO_TARGET_DIR/debug/examples/dendro_writer"
@@ -116,14 +117,15 @@ test_docs: release
 	$(PY) test/python/docs_examples.py --extension $(call EXTENSION,release)
 
 # A host linked as the DuckDB shell is: static DuckDB, no exported symbol, libstdc++ shared with the extension.
-build/smoke/smoke: test/smoke/smoke.cpp
+build/smoke/%: test/smoke/%.cpp
 	mkdir -p $(@D)
 	$(WITH_DUCKDB) $(CXX) -std=c++17 -O1 -DNDEBUG -isystem "$$DUCKDB_INCLUDE_DIR" $< -o $@ \
 	    $(call WHOLE_ARCHIVE,"$$DUCKDB_LIB_DIR/libduckdb_static_extension_autoregister.a") \
 	    "$$DUCKDB_LIB_DIR/libduckdb_static.a" -lpthread -ldl
 
-test_smoke: build/smoke/smoke release
+test_smoke: build/smoke/smoke build/smoke/secrets release
 	build/smoke/smoke $(call EXTENSION,release)
+	build/smoke/secrets $(call EXTENSION,release)
 
 # Checks ------------------------------------------------------------------------------------------
 

@@ -202,7 +202,7 @@ fn object_store_of(url: &Url, config: &BTreeMap<String, String>) -> Result<(Arc<
         .filter(|(key, _)| ["aws_", "google_", "azure_"].iter().any(|prefix| key.starts_with(prefix)))
         .collect();
     merged.extend(config.iter().map(|(key, value)| (key.to_ascii_lowercase(), value.clone())));
-    let (store, path) = object_store::parse_url_opts(url, merged)
+    let (store, path) = crate::storage::remote::connect(url, merged)
         .map_err(|e| Error::io(url.as_str(), "open the object store of", e))?;
     Ok((Arc::from(store), path.as_ref().to_owned()))
 }

@@ -215,6 +215,34 @@ impl Snapshot {
         })
     }
 
+    /// The caller's index of one segment; `None` where the writer stored none, and where the segment is gone, which is for
+    /// whoever reads it to report.
+    pub fn caller_index(&self, source_id: i64, stream: &str, segment: &SegmentInfo) -> Result<Option<Vec<u8>>> {
+        // every catalog column is compared, as in find_row
+        const SAME: &str = "s.source_id = ?1 AND s.stream = ?2 AND s.seq = ?3 AND s.first_ts = ?4 AND s.last_ts = ?5 \
+                            AND octet_length(s.bytes) = ?6";
+        let sql = match self.layout.index {
+            IndexLayout::Table => format!(
+                "SELECT i.bytes FROM segments s JOIN segment_indexes i ON i.source_id = s.source_id \
+                 AND i.stream = s.stream AND i.seq = s.seq WHERE {SAME}"
+            ),
+            IndexLayout::Column => format!("SELECT s.caller_index FROM segments s WHERE {SAME}"),
+            IndexLayout::Absent => return Ok(None),
+        };
+        let size = i64::try_from(segment.byte_size).unwrap_or(i64::MAX);
+        let doing =
+            format!("reading the caller's index of source {source_id}, stream \"{stream}\", segment {}", segment.seq);
+        self.with_conn(&doing, |conn| {
+            let mut statement = conn.prepare_cached(&sql)?;
+            let row = statement
+                .query_row(params![source_id, stream, segment.seq, segment.first_ts, segment.last_ts, size], |row| {
+                    row.get::<_, Option<Vec<u8>>>(0)
+                })
+                .optional()?;
+            Ok(row.flatten())
+        })
+    }
+
     pub(super) fn layout(&self) -> &Layout {
         &self.layout
     }

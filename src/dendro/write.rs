@@ -11,11 +11,13 @@ use arrow::datatypes::{
 };
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
+use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use rusqlite::{Connection, OpenFlags, params};
 
 use super::connect::{side_file, sqlite_error};
 use super::sniff::{APPLICATION_ID, SCHEMA_VERSIONS};
+use crate::format::parquet_types;
 use crate::{Error, Result};
 
 /// The catalog of schema version 5, in the columns and constraints that the format's description gives.
@@ -82,6 +84,19 @@ impl ArchiveWriteOptions {
             overwrite: true,
         }
     }
+
+    /// Whether rows of `schema` can be written like this.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] for an empty stream name and a missing or unsuitable timestamp column; [`Error::Unsupported`]
+    /// names a column whose type has no Parquet form.
+    pub fn check(&self, schema: &SchemaRef) -> Result<()> {
+        if self.stream.is_empty() {
+            return Err(Error::InvalidInput("a dendro stream needs a name: STREAM '…'".into()));
+        }
+        timestamp_column(schema, &self.ts_column)?;
+        parquet_types::check_columns(schema)
+    }
 }
 
 /// What was written.
@@ -147,9 +162,7 @@ impl ArchiveWriter {
     /// replaced; [`Error::Unsupported`] when the file there is in use or a column has no Parquet form.
     pub fn create(path: impl AsRef<Path>, schema: SchemaRef, options: ArchiveWriteOptions) -> Result<Self> {
         let path = path.as_ref().to_path_buf();
-        if options.stream.is_empty() {
-            return Err(Error::InvalidInput("a dendro stream needs a name: STREAM '…'".into()));
-        }
+        options.check(&schema)?;
         let (ts_index, ts_unit) = timestamp_column(&schema, &options.ts_column)?;
         check_target(&path, options.overwrite)?;
         let name =
@@ -172,8 +185,6 @@ impl ArchiveWriter {
             rows: 0,
             span: None,
         };
-        // A type without a Parquet form is refused before anything is written.
-        drop(writer.start_parquet()?);
         let conn = writer.start_file().map_err(|e| sqlite_error(&writer.temporary, "creating", e))?;
         writer.conn = Some(conn);
         Ok(writer)
@@ -311,7 +322,7 @@ impl ArchiveWriter {
         ArrowWriter::try_new(Vec::new(), self.schema.clone(), Some(properties)).map_err(|e| self.parquet_error(&e))
     }
 
-    fn parquet_error(&self, e: &parquet::errors::ParquetError) -> Error {
+    fn parquet_error(&self, e: &ParquetError) -> Error {
         Error::unsupported(self.path.display().to_string(), format!("writing stream \"{}\": {e}", self.options.stream))
     }
 

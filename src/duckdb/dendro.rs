@@ -33,17 +33,17 @@ pub(super) struct Bound {
     statement: Weak<Snapshot>,
     table: StreamTable,
     schema: TableSchema,
-    segments: Vec<Segment>,
+    pub(super) segments: Vec<Segment>,
     /// What the archive is missing, for the user.
     warnings: Vec<String>,
 }
 
 /// The segments of one scan, read in one snapshot.
 pub struct PnsDendroScan {
-    bound: Arc<Bound>,
-    snapshot: Arc<Snapshot>,
+    pub(super) bound: Arc<Bound>,
+    pub(super) snapshot: Arc<Snapshot>,
     /// Indices into the table's segments, ascending.
-    segments: Vec<usize>,
+    pub(super) segments: Vec<usize>,
 }
 
 #[derive(Deserialize, Default)]

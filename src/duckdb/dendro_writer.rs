@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::ffi::{guard, guard_value, text, to_c_text};
 use super::reader::struct_type;
-use super::writer::take_schema;
+use super::writer::{stored_batch, stored_schema, take_schema};
 use crate::dendro::{ArchiveWriteOptions, ArchiveWriter};
 use crate::{Error, Result};
 
@@ -20,7 +20,9 @@ pub struct PnsDendroWriter {
     path: String,
     /// Where the archive will be in the end. DuckDB may move it there from where it was told to be written.
     target: PathBuf,
+    /// The schema of the arrays that DuckDB hands over, and the one that is stored.
     schema: SchemaRef,
+    stored: SchemaRef,
     writer: Option<ArchiveWriter>,
 }
 
@@ -71,6 +73,25 @@ fn check_target(target: &Path) -> Result<()> {
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn pns_dendro_writer_check(
+    options: *const c_char,
+    schema: *mut FFI_ArrowSchema,
+    error: *mut *mut c_char,
+) -> c_int {
+    // SAFETY: by the header's contract.
+    unsafe {
+        guard(error, || {
+            let schema = take_schema(schema)?;
+            parse(&text(options))?.check(&stored_schema(&schema, false))
+        })
+    }
+}
+
+/// See the header.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn pns_dendro_writer_new(
     path: *const c_char,
     target: *const c_char,
@@ -86,8 +107,9 @@ pub unsafe extern "C" fn pns_dendro_writer_new(
             let path = text(path).into_owned();
             let target = PathBuf::from(text(target).as_ref());
             check_target(&target)?;
-            let writer = Some(ArchiveWriter::create(&path, schema.clone(), parse(&text(options))?)?);
-            *out = Box::into_raw(Box::new(PnsDendroWriter { path, target, schema, writer }));
+            let stored = stored_schema(&schema, false);
+            let writer = Some(ArchiveWriter::create(&path, stored.clone(), parse(&text(options))?)?);
+            *out = Box::into_raw(Box::new(PnsDendroWriter { path, target, schema, stored, writer }));
             Ok(())
         })
     }
@@ -113,6 +135,7 @@ pub unsafe extern "C" fn pns_dendro_writer_append(
             let rows = RecordBatch::from(StructArray::from(data));
             // the struct's fields have lost what the schema says beside names and types
             let batch = RecordBatch::try_new(writer.schema.clone(), rows.columns().to_vec())
+                .and_then(|batch| stored_batch(&batch, &writer.stored))
                 .map_err(|e| Error::InvalidInput(format!("rows for {}: {e}", writer.path)))?;
             match writer.writer.as_mut() {
                 Some(open) => open.append(&batch),

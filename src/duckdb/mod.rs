@@ -3,6 +3,7 @@
 //! Nothing here panics across the boundary: every entry point runs under `ffi::guard`.
 
 mod dendro;
+mod dendro_index;
 mod dendro_listing;
 mod dendro_view;
 mod dendro_writer;

@@ -124,6 +124,21 @@ pub unsafe extern "C" fn pns_scan_files(scan: *const PnsScan, considered: u64, s
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn pns_scan_manifests(scan: *const PnsScan, considered: u64, skipped: u64) {
+    guard_value((), || {
+        // SAFETY: by the header's contract.
+        let scan = unsafe { &*scan };
+        let manifests = &scan.0.counters.manifests;
+        manifests.consider(considered);
+        manifests.skip(EvidenceKind::Time, skipped, std::time::Instant::now());
+    });
+}
+
+/// See the header.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn pns_scan_note(scan: *const PnsScan, note: *const c_char) {
     // SAFETY: by the header's contract.
     let (scan, note) = unsafe { (&*scan, text(note)) };

@@ -724,7 +724,9 @@ pub unsafe extern "C" fn pns_table_extents(
             for kind in EvidenceKind::ALL {
                 let _ = write!(lines, "{FIELD}{}", pruned.counts.skipped(kind));
             }
-            let _ = write!(lines, "{FIELD}{}{RECORD}", pruned.counts.notes.join("; "));
+            let counts = &pruned.counts;
+            let (manifests, skipped) = (counts.manifests_considered, counts.manifests_skipped);
+            let _ = write!(lines, "{FIELD}{}{FIELD}{manifests}{FIELD}{skipped}{RECORD}", counts.notes.join("; "));
             for extent in &pruned.extents {
                 let location = table.catalog.extent_location(&extent.object_path);
                 let _ = write!(lines, "{location}{FIELD}{}{FIELD}{}{RECORD}", extent.byte_size, extent.row_count);

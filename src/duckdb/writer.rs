@@ -39,7 +39,8 @@ fn stored_field(field: &Field) -> Field {
     field.clone().with_data_type(data_type)
 }
 
-fn stored_schema(schema: &Schema, json_as_binary: bool) -> SchemaRef {
+/// The schema as it is stored: see [`stored_field`].
+pub(super) fn stored_schema(schema: &Schema, json_as_binary: bool) -> SchemaRef {
     let is_json = |field: &Field| field.metadata().get("ARROW:extension:name").is_some_and(|name| name == "arrow.json");
     let fields = schema.fields().iter().map(|field| {
         if json_as_binary && is_json(field) {
@@ -52,7 +53,7 @@ fn stored_schema(schema: &Schema, json_as_binary: bool) -> SchemaRef {
 }
 
 /// The batch in the stored schema.
-fn stored_batch(batch: &RecordBatch, schema: &SchemaRef) -> std::result::Result<RecordBatch, ArrowError> {
+pub(super) fn stored_batch(batch: &RecordBatch, schema: &SchemaRef) -> std::result::Result<RecordBatch, ArrowError> {
     let columns = batch.columns().iter().zip(schema.fields()).map(|(column, field)| {
         if column.data_type() == field.data_type() { Ok(Arc::clone(column)) } else { cast(column, field.data_type()) }
     });
@@ -179,7 +180,11 @@ pub unsafe extern "C" fn pns_writer_check(
             let schema = take_schema(schema)?;
             let (format, write, json_as_binary) = parse(&text(options))?;
             let (sink, _bytes) = crate::storage::sink::MemorySink::new("options");
-            format.start_extent(Box::new(sink), stored_schema(&schema, json_as_binary), &write).map(drop)
+            let schema = stored_schema(&schema, json_as_binary);
+            if format.name() == "parquet" {
+                crate::format::parquet_types::check_columns(&schema)?;
+            }
+            format.start_extent(Box::new(sink), schema, &write).map(drop)
         })
     }
 }

@@ -4,6 +4,7 @@
 pub mod cache;
 pub mod json_view;
 pub mod parquet;
+pub mod parquet_types;
 pub mod registry;
 pub mod tlm;
 

@@ -23,6 +23,8 @@ pub enum EvidenceKind {
     Time,
     /// Bounds and null counts of the other columns.
     MinMax,
+    /// Indexes that a program stored beside its data, as a function of the user reads them.
+    CallerIndex,
     /// Bounds that joins and top-N operators tightened while the scan ran.
     DynamicFilter,
     /// Bloom filters.
@@ -43,6 +45,7 @@ impl EvidenceKind {
         Self::Tokens,
         Self::Paths,
         Self::MinMax,
+        Self::CallerIndex,
         Self::DynamicFilter,
         Self::Bloom,
         Self::Sample,
@@ -59,6 +62,7 @@ impl EvidenceKind {
             Self::Paths => "paths",
             Self::Time => "time",
             Self::MinMax => "minmax",
+            Self::CallerIndex => "caller_index",
             Self::DynamicFilter => "dynamic_filter",
             Self::Bloom => "bloom",
             Self::PageIndex => "page_index",
@@ -85,7 +89,7 @@ pub struct Evidences {
 /// One row of the report about a unit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CounterRow {
-    /// "extent", "block" or "row".
+    /// "manifest", "extent", "block" or "row".
     pub unit: &'static str,
     /// Name of the evidence, or "read" for what was left.
     pub evidence: &'static str,
@@ -144,6 +148,8 @@ impl Evidences {
 pub struct Counters {
     /// What is scanned, for display.
     pub source: String,
+    /// Manifests of a table's snapshot, where the catalog keeps such.
+    pub manifests: Evidences,
     /// Files.
     pub files: Evidences,
     /// Blocks.
@@ -160,6 +166,7 @@ impl Counters {
     pub fn new(source: &str) -> Self {
         Self {
             source: source.to_owned(),
+            manifests: Evidences::default(),
             files: Evidences::default(),
             blocks: Evidences::default(),
             rows: Evidences::default(),
@@ -202,9 +209,12 @@ impl Counters {
         })
     }
 
-    /// The report: extents, blocks, rows, each kind of evidence that ruled something out, and what was left to read.
+    /// The report: manifests (where there are any), extents, blocks, rows, each kind of evidence that ruled something out, and what was left to read.
     pub fn report(&self) -> Vec<CounterRow> {
         let mut out = Vec::new();
+        if self.manifests.considered() > 0 {
+            self.manifests.rows("manifest", &mut out);
+        }
         self.files.rows("extent", &mut out);
         self.blocks.rows("block", &mut out);
         self.rows.rows("row", &mut out);
@@ -217,7 +227,10 @@ impl Counters {
     /// `key<TAB>value` lines for EXPLAIN ANALYZE.
     pub fn summary(&self) -> String {
         let mut out = String::new();
-        for (title, unit) in [("Extents", &self.files), ("Blocks", &self.blocks), ("Rows", &self.rows)] {
+        let units =
+            [("Manifests", &self.manifests), ("Extents", &self.files), ("Blocks", &self.blocks), ("Rows", &self.rows)];
+        let absent = usize::from(self.manifests.considered() == 0);
+        for (title, unit) in units.into_iter().skip(absent) {
             let mut rows = Vec::new();
             unit.rows("", &mut rows);
             let left = rows.last().map_or(0, |row| row.considered);

@@ -65,6 +65,22 @@ pub fn is_remote(path: &str) -> bool {
     })
 }
 
+/// Asks for S3's protocol at an address of another scheme: Google's keys for it are of that kind.
+const S3_COMPATIBLE: &str = "s3_compatible";
+
+/// Opens the store that `url` names with `settings`, by lower-case names.
+pub(crate) fn connect(
+    url: &Url,
+    mut settings: BTreeMap<String, String>,
+) -> object_store::Result<(Box<dyn ObjectStore>, Path)> {
+    let mut url = url.clone();
+    if settings.remove(S3_COMPATIBLE).is_some() && url.set_scheme("s3").is_ok() {
+        // Google's interface takes If-None-Match of a PUT for a remark: two writers would both believe they had won
+        settings.insert("aws_conditional_put".to_owned(), "disabled".to_owned());
+    }
+    object_store::parse_url_opts(&url, settings)
+}
+
 /// The store and the key that `url` names. Stores are kept and shared by address and options, so that connections are reused.
 pub fn store_for(url: &str, options: &RemoteOptions) -> Result<(Arc<dyn ObjectStore>, Path)> {
     static STORES: OnceLock<Mutex<HashMap<String, Arc<dyn ObjectStore>>>> = OnceLock::new();
@@ -91,8 +107,7 @@ pub fn store_for(url: &str, options: &RemoteOptions) -> Result<(Arc<dyn ObjectSt
         return Ok((Arc::clone(store), path));
     }
     let _guard = runtime()?.enter();
-    let (store, path) = object_store::parse_url_opts(&parsed, settings)
-        .map_err(|e| Error::io(url, "connect to the object store of", e))?;
+    let (store, path) = connect(&parsed, settings).map_err(|e| Error::io(url, "connect to the object store of", e))?;
     let store: Arc<dyn ObjectStore> = Arc::from(store);
     stores.insert(key, Arc::clone(&store));
     Ok((store, path))

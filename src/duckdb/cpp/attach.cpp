@@ -170,11 +170,26 @@ StoreTableEntry::StoreTableEntry(Catalog &catalog, SchemaCatalogEntry &schema, C
 }
 
 TableFunction StoreTableEntry::GetScanFunction(ClientContext &context, unique_ptr<FunctionData> &bind_data) {
-	return StoreScanFunction(context, table, bind_data);
+	return StoreScanFunction(context, *this, bind_data);
 }
 
 TableStorageInfo StoreTableEntry::GetStorageInfo(ClientContext &) {
 	return TableStorageInfo();
+}
+
+vector<column_t> StoreTableEntry::GetRowIdColumns() const {
+	throw NotImplementedException("%s: DELETE, TRUNCATE, UPDATE and MERGE INTO are not available for tables of a store",
+	                              table->QualifiedName());
+}
+
+//! Types that the catalog would take for another one.
+static void CheckColumnType(const ColumnDefinition &column, const string &table) {
+	auto &type = column.Type();
+	if (type.id() == LogicalTypeId::VARCHAR && !StringType::GetCollation(type).empty()) {
+		throw NotImplementedException(
+		    "Column \"%s\" of %s: a store keeps no collations; compare with COLLATE in queries",
+		    column.Name().GetIdentifierName(), table);
+	}
 }
 
 //===--------------------------------------------------------------------===//
@@ -294,6 +309,7 @@ optional_ptr<CatalogEntry> StoreSchema::CreateTable(CatalogTransaction transacti
 			throw NotImplementedException("Column \"%s\" of %s.%s: a store keeps no defaults and no generated columns",
 			                              column.Name().GetIdentifierName(), database, name);
 		}
+		CheckColumnType(column, database + "." + name);
 		types.push_back(column.Type());
 		names.push_back(column.Name().GetIdentifierName());
 	}
@@ -345,6 +361,9 @@ void StoreSchema::Alter(CatalogTransaction transaction_p, AlterInfo &info) {
 	auto &context = transaction_p.GetContext();
 	CheckWritable(*transaction.catalog.store);
 	auto name = info.GetQualifiedName().Name().GetIdentifierName();
+	if (info.type == AlterType::SET_COMMENT || info.type == AlterType::SET_COLUMN_COMMENT) {
+		throw NotImplementedException("COMMENT ON %s.%s: a store keeps no comments", database, name);
+	}
 	if (info.type != AlterType::ALTER_TABLE ||
 	    info.Cast<AlterTableInfo>().alter_table_type != AlterTableType::ADD_COLUMN) {
 		throw NotImplementedException("ALTER %s: tables of a store can only get new columns (ALTER TABLE … ADD COLUMN)",
@@ -364,6 +383,7 @@ void StoreSchema::Alter(CatalogTransaction transaction_p, AlterInfo &info) {
 		throw NotImplementedException("Column \"%s\" of %s: a store keeps no defaults and no generated columns", column,
 		                              table.QualifiedName());
 	}
+	CheckColumnType(add.new_column, table.QualifiedName());
 	for (auto &existing : table.names) {
 		if (existing == add.new_column.Name()) {
 			if (add.if_column_not_exists) {
@@ -492,12 +512,31 @@ DatabaseSize StoreCatalog::GetDatabaseSize(ClientContext &) {
 
 PhysicalOperator &StoreCatalog::PlanDelete(ClientContext &, PhysicalPlanGenerator &, LogicalDelete &,
                                            PhysicalOperator &) {
-	throw NotImplementedException("DELETE from a store is not available yet");
+	throw NotImplementedException("DELETE from a store is not available");
 }
 
 PhysicalOperator &StoreCatalog::PlanUpdate(ClientContext &, PhysicalPlanGenerator &, LogicalUpdate &,
                                            PhysicalOperator &) {
 	throw NotImplementedException("UPDATE of a store is not available: extents are immutable; insert corrected rows");
+}
+
+PhysicalOperator &StoreCatalog::PlanMergeInto(ClientContext &, PhysicalPlanGenerator &, LogicalMergeInto &,
+                                              PhysicalOperator &) {
+	throw NotImplementedException("MERGE INTO a store is not available: extents are immutable; insert corrected rows");
+}
+
+unique_ptr<LogicalOperator> StoreCatalog::BindCreateIndex(Binder &, CreateStatement &, TableCatalogEntry &table,
+                                                          unique_ptr<LogicalOperator>) {
+	throw NotImplementedException(
+	    "CREATE INDEX on \"%s\": a store keeps no indexes beside the statistics of its extents",
+	    table.name.GetIdentifierName());
+}
+
+unique_ptr<LogicalOperator> StoreCatalog::BindAlterAddIndex(Binder &, TableCatalogEntry &table,
+                                                            unique_ptr<LogicalOperator>, unique_ptr<CreateIndexInfo>,
+                                                            unique_ptr<AlterTableInfo>) {
+	throw NotImplementedException("ALTER TABLE \"%s\": a store keeps no keys and no unique columns",
+	                              table.name.GetIdentifierName());
 }
 
 //===--------------------------------------------------------------------===//

@@ -97,6 +97,7 @@ unique_ptr<FunctionData> DendroBindData::Copy() const {
 	result->hints = hints;
 	result->texts = texts;
 	result->unknown = unknown;
+	result->index_test = index_test ? index_test->Copy() : nullptr;
 	result->table = table;
 	result->column_ids = column_ids;
 	return std::move(result);
@@ -180,13 +181,22 @@ static unique_ptr<FunctionData> DendroBind(ClientContext &context, TableFunction
 	DendroRequest request;
 	request.path = StringValue::Get(input.inputs[0]);
 	vector<string> parts;
+	string index_function;
+	optional_ptr<const Value> index_argument;
 	for (auto &entry : input.named_parameters) {
 		auto &name = entry.first;
 		auto &value = entry.second;
+		if (name == "index_argument") {
+			// NULL is an argument like any other
+			index_argument = value;
+			continue;
+		}
 		if (value.IsNull()) {
 			continue;
 		}
-		if (name == "label" || name == "labels") {
+		if (name == "index_function") {
+			index_function = StringValue::Get(value);
+		} else if (name == "label" || name == "labels") {
 			parts.push_back("\"labels\":" + DendroLabelsJson(value, "label"));
 		} else if (name == "union_by_name") {
 			parts.push_back(BooleanValue::Get(value.DefaultCastAs(LogicalType::BOOLEAN)) ? "\"union_by_name\":true"
@@ -200,6 +210,11 @@ static unique_ptr<FunctionData> DendroBind(ClientContext &context, TableFunction
 	auto result = BindDendroStream(context, request, types, bound_names);
 	for (auto &name : bound_names) {
 		names.push_back(Identifier(name));
+	}
+	if (!index_function.empty()) {
+		result->index_test = DendroIndexTest::Bind(context, request.path, index_function, index_argument);
+	} else if (index_argument) {
+		throw BinderException("read_dendro: index_argument is what index_function is called with; name the function");
 	}
 	return std::move(result);
 }
@@ -309,6 +324,9 @@ static unique_ptr<GlobalTableFunctionState> DendroInitGlobal(ClientContext &cont
 	                       !strict.IsNull() && BooleanValue::Get(strict), &segments, &error),
 	      error);
 	result->segments = DendroScanPtr(segments);
+	if (data.index_test && pns_scan_uses(result->scan.get(), "caller_index")) {
+		data.index_test->Prune(context, data.path, segments, result->scan.get());
+	}
 	result->count = pns_dendro_scan_count(segments);
 	return std::move(result);
 }
@@ -420,6 +438,9 @@ static InsertionOrderPreservingMap<string> DendroToString(TableFunctionToStringI
 	result["Archive"] = data.path;
 	result["Stream"] = data.stream;
 	result["Segments"] = std::to_string(pns_dendro_segment_count(data.dendro.get()));
+	if (data.index_test) {
+		result["Tests indexes by"] = data.index_test->ToString();
+	}
 	if (!data.texts.empty()) {
 		result["Prunes by"] = StringUtil::Join(data.texts, " AND ");
 	}
@@ -446,7 +467,9 @@ TableFunction GetDendroScanFunction() {
 		    .Add("label", LogicalType::ANY)
 		    .Add("labels", LogicalType::ANY)
 		    .Add("union_by_name", LogicalType::BOOLEAN)
-		    .Add("ts_column", LogicalType::VARCHAR);
+		    .Add("ts_column", LogicalType::VARCHAR)
+		    .Add("index_function", LogicalType::VARCHAR)
+		    .Add("index_argument", LogicalType::ANY);
 	});
 	function.projection_pushdown = true;
 	function.pushdown_complex_filter = DendroPushdown;

@@ -60,13 +60,30 @@ void Flush(DendroCopyState &state) {
 	Check(pns_dendro_writer_append(state.writer.get(), reinterpret_cast<::ArrowArray *>(&array), &error), error);
 }
 
+void WriteSchema(ClientContext &context, const DendroCopyBindData &bind_data, ArrowSchema *schema) {
+	auto options = ArrowOptions(context);
+	for (idx_t i = 0; i < bind_data.types.size(); i++) {
+		// one column at a time first, so that a type without an Arrow form is reported with its column
+		ArrowSchemaWrapper probe;
+		try {
+			ArrowConverter::ToArrowSchema(&probe.arrow_schema, {bind_data.types[i]}, {bind_data.names[i]}, options);
+		} catch (std::exception &error) {
+			throw NotImplementedException("Cannot write column \"%s\" of type %s to a dendro archive: %s; cast it, for "
+			                              "example to VARCHAR",
+			                              bind_data.names[i], bind_data.types[i].ToString(),
+			                              ErrorData(error).RawMessage());
+		}
+	}
+	ArrowConverter::ToArrowSchema(schema, bind_data.types, bind_data.names, options);
+}
+
 const char *const OPTIONS =
     "STREAM '…' and TS_COLUMN '…' (required), LABELS {'key': 'value'}, METADATA {'key': 'value'}, "
     "SEGMENT_ROWS n, SEGMENT_BYTES n";
 
 } // namespace
 
-static unique_ptr<FunctionData> DendroCopyBind(ClientContext &, CopyFunctionBindInput &input,
+static unique_ptr<FunctionData> DendroCopyBind(ClientContext &context, CopyFunctionBindInput &input,
                                                const vector<Identifier> &names, const vector<LogicalType> &types) {
 	auto result = make_uniq<DendroCopyBindData>();
 	result->types = types;
@@ -112,27 +129,21 @@ static unique_ptr<FunctionData> DendroCopyBind(ClientContext &, CopyFunctionBind
 		                      OPTIONS);
 	}
 	result->options = "{" + StringUtil::Join(parts, ",") + "}";
+	ArrowSchemaWrapper schema;
+	WriteSchema(context, *result, &schema.arrow_schema);
+	char *error = nullptr;
+	auto status = pns_dendro_writer_check(result->options.c_str(),
+	                                      reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), &error);
+	schema.arrow_schema.release = nullptr;
+	Check(status, error);
 	return std::move(result);
 }
 
 static unique_ptr<GlobalFunctionData> DendroCopyInit(ClientContext &context, FunctionData &bind_data_p,
                                                      const string &path) {
 	auto &bind_data = bind_data_p.Cast<DendroCopyBindData>();
-	auto options = ArrowOptions(context);
-	for (idx_t i = 0; i < bind_data.types.size(); i++) {
-		// one column at a time first, so that a type without an Arrow form is reported with its column
-		ArrowSchemaWrapper probe;
-		try {
-			ArrowConverter::ToArrowSchema(&probe.arrow_schema, {bind_data.types[i]}, {bind_data.names[i]}, options);
-		} catch (std::exception &error) {
-			throw NotImplementedException("Cannot write column \"%s\" of type %s to a dendro archive: %s; cast it, for "
-			                              "example to VARCHAR",
-			                              bind_data.names[i], bind_data.types[i].ToString(),
-			                              ErrorData(error).RawMessage());
-		}
-	}
 	ArrowSchemaWrapper schema;
-	ArrowConverter::ToArrowSchema(&schema.arrow_schema, bind_data.types, bind_data.names, options);
+	WriteSchema(context, bind_data, &schema.arrow_schema);
 	auto result = make_uniq<DendroCopyState>();
 	auto local = DendroPath(context, path);
 	auto target = DendroPath(context, bind_data.target);

@@ -525,7 +525,7 @@ void RegisterSettings(ExtensionLoader &loader) {
 	config.AddExtensionOption(
 	    "pensieve_disable_evidence",
 	    "Kinds of evidence the scan ignores, for debugging and for measuring: time, minmax, bloom, "
-	    "page_index, dynamic_filter",
+	    "page_index, dynamic_filter, caller_index",
 	    LogicalType::LIST(LogicalType::VARCHAR), Value(LogicalType::LIST(LogicalType::VARCHAR)));
 }
 

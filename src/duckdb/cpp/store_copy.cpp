@@ -1,51 +1,55 @@
-// COPY … TO 'store' (FORMAT pensieve, TABLE 'db.t'): one extent and one snapshot, without ATTACH.
+// COPY … TO 'store' (FORMAT pensieve, TABLE 'db.t'): extents and one snapshot, without ATTACH.
+//
+// The address of a store is no file that DuckDB's file system could open, so the statement is planned here rather than
+// as DuckDB's own COPY. The session's access settings are checked where the store is opened.
+#include "copy.hpp"
 #include "store.hpp"
 
+#include "duckdb/common/enums/preserve_order.hpp"
+#include "duckdb/execution/operator/persistent/physical_copy_to_file.hpp"
+#include "duckdb/execution/physical_plan_generator.hpp"
+#include "duckdb/main/config.hpp"
+#include "duckdb/main/query_result.hpp"
 #include "duckdb/parser/parsed_data/copy_info.hpp"
+#include "duckdb/parser/statement/copy_statement.hpp"
+#include "duckdb/planner/binder.hpp"
+#include "duckdb/planner/expression/bound_columnref_expression.hpp"
+#include "duckdb/planner/operator/logical_extension_operator.hpp"
+#include "duckdb/planner/operator/logical_order.hpp"
+#include "duckdb/planner/operator/logical_projection.hpp"
 
 namespace pensieve {
 
-void ExportColumns(ClientContext &context, const vector<LogicalType> &types, const vector<string> &names,
-                   const string &table, ArrowSchemaWrapper &schema, string &type_names);
-
 namespace {
 
-struct StoreCopyBindData : public TableFunctionData {
+//! What to write where.
+struct StoreCopyData {
 	string address;
 	string database;
 	string table;
 	string format;
 	vector<pair<string, string>> store_options;
+	//! Options of the format itself.
+	identifier_map_t<vector<Value>> format_options;
 	vector<Identifier> names;
 	vector<LogicalType> types;
-	//! Options of the format itself.
-	shared_ptr<CopyInfo> info;
+	//! An extent ends when it is about this large.
+	optional_idx extent_bytes;
+	PreserveOrderType preserve_order = PreserveOrderType::AUTOMATIC;
+	CopyFunctionReturnType return_type = CopyFunctionReturnType::CHANGED_ROWS;
 
-	unique_ptr<FunctionData> Copy() const override {
-		auto result = make_uniq<StoreCopyBindData>();
-		result->address = address;
-		result->database = database;
-		result->table = table;
-		result->format = format;
-		result->store_options = store_options;
-		result->names = names;
-		result->types = types;
-		result->info = info;
-		return std::move(result);
+	InsertionOrderPreservingMap<string> Describe() const {
+		InsertionOrderPreservingMap<string> result;
+		result["Store"] = address;
+		result["Table"] = database + "." + table;
+		result["Extents"] = format;
+		return result;
 	}
 };
 
-//! The extent's own writer and the transaction that makes it visible.
-struct StoreCopyGlobalState : public GlobalFunctionData {
-	shared_ptr<Store> store;
-	TxPtr transaction;
-	string extent;
-	unique_ptr<CopyFunction> function;
-	unique_ptr<FunctionData> bind_data;
-	unique_ptr<GlobalFunctionData> writer;
-	CopyFunctionFileStatistics own_statistics;
-	optional_ptr<CopyFunctionFileStatistics> statistics;
-};
+//===--------------------------------------------------------------------===//
+// Options
+//===--------------------------------------------------------------------===//
 
 string One(const Identifier &name, const vector<Value> &values) {
 	if (values.size() != 1 || values[0].IsNull()) {
@@ -54,35 +58,84 @@ string One(const Identifier &name, const vector<Value> &values) {
 	return values[0].ToString();
 }
 
-unique_ptr<FunctionData> BindInner(ClientContext &context, const CopyFunction &function, const CopyInfo &info,
-                                   const vector<Identifier> &names, const vector<LogicalType> &types) {
-	CopyFunctionBindInput input(info, function.function_info);
-	return function.copy_to_bind(context, input, names, types);
+bool Flag(const Identifier &name, const vector<Value> &values) {
+	return values.empty() || BooleanValue::Get(Value(One(name, values)).DefaultCastAs(LogicalType::BOOLEAN));
 }
 
-unique_ptr<FunctionData> Bind(ClientContext &context, CopyFunctionBindInput &input, const vector<Identifier> &names,
-                              const vector<LogicalType> &types) {
-	auto result = make_uniq<StoreCopyBindData>();
-	result->address = input.info.file_path;
-	result->names = names;
-	result->types = types;
+//! A boolean option that a store has only one answer to.
+void Require(const Identifier &name, const vector<Value> &values, bool answer, const char *why) {
+	if (Flag(name, values) != answer) {
+		throw BinderException("COPY … (FORMAT pensieve): %s %s is not available: %s",
+		                      StringUtil::Upper(name.GetIdentifierName()), answer ? "false" : "true", why);
+	}
+}
+
+//! Takes an option that every COPY has; false when it is not one of them.
+bool TakeGeneralOption(StoreCopyData &data, const Identifier &name, const vector<Value> &values) {
+	if (name == "use_tmp_file") {
+		// rows are not visible before the commit, whatever the extents are called until then
+		Flag(name, values);
+	} else if (name == "append") {
+		Require(name, values, true, "a COPY appends to the table; DROP TABLE removes it first");
+	} else if (name == "overwrite" || name == "overwrite_or_ignore") {
+		Require(name, values, false, "a COPY appends to the table; DROP TABLE removes it first");
+	} else if (name == "per_thread_output") {
+		Require(name, values, false, "threads write one extent together; FILE_SIZE_BYTES makes several");
+	} else if (name == "write_empty_file") {
+		Require(name, values, false, "a store has no empty extents");
+	} else if (name == "preserve_order") {
+		data.preserve_order =
+		    Flag(name, values) ? PreserveOrderType::PRESERVE_ORDER : PreserveOrderType::DONT_PRESERVE_ORDER;
+	} else if (name == "return_files" || name == "return_stats") {
+		if (Flag(name, values)) {
+			if (data.return_type != CopyFunctionReturnType::CHANGED_ROWS) {
+				throw BinderException("Can only set one of RETURN_FILES or RETURN_STATS for COPY");
+			}
+			data.return_type = name == "return_files" ? CopyFunctionReturnType::CHANGED_ROWS_AND_FILE_LIST
+			                                          : CopyFunctionReturnType::WRITTEN_FILE_STATISTICS;
+		}
+	} else if (name == "file_size_bytes") {
+		auto text = One(name, values);
+		data.extent_bytes = DBConfig::ParseMemoryLimit(
+		    StringUtil::CharacterIsDigit(text.empty() ? 'x' : text.back()) ? text + "B" : text);
+		if (!data.extent_bytes.IsValid() || data.extent_bytes.GetIndex() == 0) {
+			throw BinderException("FILE_SIZE_BYTES must be a size such as '256MB', not '%s'", text);
+		}
+	} else if (name == "row_group_size" || name == "batch_size") {
+		data.format_options["rows_per_block"] = values;
+	} else {
+		for (auto other :
+		     {"partition_by", "write_partition_columns", "hive_file_pattern", "filename_pattern", "file_extension",
+		      "order_by", "row_group_size_bytes", "batch_size_bytes", "row_groups_per_file", "batches_per_file"}) {
+			if (name == other) {
+				throw BinderException("COPY … (FORMAT pensieve): %s is not available: the store decides names and "
+				                      "places of its extents; ROWS_PER_BLOCK, FILE_SIZE_BYTES and SORT_BY shape them",
+				                      StringUtil::Upper(name.GetIdentifierName()));
+			}
+		}
+		return false;
+	}
+	return true;
+}
+
+StoreCopyData ReadOptions(ClientContext &context, const CopyInfo &info) {
+	StoreCopyData data;
+	data.address = info.file_path;
 	auto setting = GetSetting(context, "pensieve_write_format");
-	result->format = setting.IsNull() ? "tlm" : setting.ToString();
-	result->info = make_shared_ptr<CopyInfo>();
-	result->info->is_from = false;
+	data.format = setting.IsNull() ? "tlm" : setting.ToString();
 	string table;
-	for (auto &[name, values] : input.info.options) {
+	for (auto &[name, values] : info.options) {
 		if (name == "table") {
 			table = One(name, values);
 		} else if (name == "extent_format") {
-			result->format = StringUtil::Lower(One(name, values));
-			if (result->format != "tlm" && result->format != "parquet") {
-				throw BinderException("EXTENT_FORMAT is 'tlm' or 'parquet', not '%s'", result->format);
+			data.format = StringUtil::Lower(One(name, values));
+			if (data.format != "tlm" && data.format != "parquet") {
+				throw BinderException("EXTENT_FORMAT is 'tlm' or 'parquet', not '%s'", data.format);
 			}
 		} else if (name == "storage" || name == "tenant") {
-			result->store_options.emplace_back(StringUtil::Lower(name.GetIdentifierName()), One(name, values));
-		} else {
-			result->info->options[name] = values;
+			data.store_options.emplace_back(StringUtil::Lower(name.GetIdentifierName()), One(name, values));
+		} else if (!TakeGeneralOption(data, name, values)) {
+			data.format_options[name] = values;
 		}
 	}
 	auto dot = table.find('.');
@@ -90,15 +143,35 @@ unique_ptr<FunctionData> Bind(ClientContext &context, CopyFunctionBindInput &inp
 		throw BinderException("COPY … (FORMAT pensieve) needs TABLE 'database.table'%s",
 		                      table.empty() ? "" : ", not '" + table + "'");
 	}
-	result->database = table.substr(0, dot);
-	result->table = table.substr(dot + 1);
-	// wrong options and types fail before anything is written
-	BindInner(context, GetExtentCopyFunction(result->format), *result->info, names, types);
-	return std::move(result);
+	data.database = table.substr(0, dot);
+	data.table = table.substr(dot + 1);
+	return data;
 }
 
+//===--------------------------------------------------------------------===//
+// Execution
+//===--------------------------------------------------------------------===//
+
+//! The extents being written and the transaction that makes them visible.
+struct StoreCopyGlobalState : public GlobalSinkState {
+	shared_ptr<Store> store;
+	TxPtr transaction;
+	unique_ptr<ExtentSink> sink;
+	mutex lock;
+	idx_t rows = 0;
+};
+
+struct StoreCopyLocalState : public LocalSinkState {
+	unique_ptr<LocalFunctionData> writer;
+	idx_t rows = 0;
+};
+
+struct StoreCopySourceState : public GlobalSourceState {
+	idx_t offset = 0;
+};
+
 //! The table to append to; created when there is none.
-shared_ptr<StoreTable> TargetTable(ClientContext &context, const StoreCopyBindData &data, StoreCopyGlobalState &state) {
+shared_ptr<StoreTable> TargetTable(ClientContext &context, const StoreCopyData &data, StoreCopyGlobalState &state) {
 	auto find = [&]() {
 		return LookupStoreTable(context, state.store, state.transaction.get(), data.database, data.table, string());
 	};
@@ -124,107 +197,257 @@ shared_ptr<StoreTable> TargetTable(ClientContext &context, const StoreCopyBindDa
 	return table;
 }
 
-unique_ptr<GlobalFunctionData> InitGlobal(ClientContext &context, FunctionData &bind_data_p, const string &path) {
-	auto &data = bind_data_p.Cast<StoreCopyBindData>();
-	if (path != data.address) {
-		throw InvalidInputException("A store is written as a whole: leave out PARTITION_BY, FILE_SIZE_BYTES and "
-		                            "PER_THREAD_OUTPUT, and add USE_TMP_FILE false for a SQLite catalog");
-	}
-	auto result = make_uniq<StoreCopyGlobalState>();
-	result->store = OpenStore(context, data.address, data.store_options);
-	result->transaction = TxPtr(pns_tx_new(result->store->handle.get()));
-	auto table = TargetTable(context, data, *result);
-	// by the table's own spelling; a column left out reads as NULL
+//! The columns by the table's own spelling; a column left out reads as NULL.
+vector<Identifier> MatchColumns(const StoreCopyData &data, const StoreTable &table) {
 	auto names = data.names;
 	for (idx_t i = 0; i < names.size(); i++) {
-		auto found = false;
-		for (idx_t j = 0; j < table->names.size() && !found; j++) {
-			if (table->names[j] != names[i]) {
-				continue;
-			}
-			found = true;
-			names[i] = table->names[j];
-			if (table->types[j] != data.types[i]) {
-				throw BinderException("Column \"%s\" of %s has type %s, the query gives %s: cast it",
-				                      names[i].GetIdentifierName(), table->QualifiedName(), table->types[j].ToString(),
-				                      data.types[i].ToString());
-			}
-		}
-		if (!found) {
+		auto found = std::find(table.names.begin(), table.names.end(), names[i]);
+		if (found == table.names.end()) {
 			throw BinderException("%s has no column \"%s\": add it with ALTER TABLE … ADD COLUMN",
-			                      table->QualifiedName(), names[i].GetIdentifierName());
+			                      table.QualifiedName(), names[i].GetIdentifierName());
 		}
+		auto &type = table.types[NumericCast<idx_t>(found - table.names.begin())];
+		if (type != data.types[i]) {
+			throw BinderException("Column \"%s\" of %s has type %s, the query gives %s: cast it",
+			                      found->GetIdentifierName(), table.QualifiedName(), type.ToString(),
+			                      data.types[i].ToString());
+		}
+		names[i] = *found;
 	}
-	auto format = data.format;
-	CopyInfo info;
-	info.is_from = false;
-	info.options = data.info->options;
-	if (!result->store->magic.empty()) {
-		if (format != "tlm") {
+	return names;
+}
+
+class PhysicalStoreCopy : public PhysicalOperator {
+  public:
+	static constexpr const PhysicalOperatorType TYPE = PhysicalOperatorType::EXTENSION;
+
+	PhysicalStoreCopy(PhysicalPlan &plan, vector<LogicalType> types, idx_t cardinality, StoreCopyData data_p,
+	                  bool parallel_p)
+	    : PhysicalOperator(plan, PhysicalOperatorType::EXTENSION, std::move(types), cardinality),
+	      data(std::move(data_p)), parallel(parallel_p) {
+	}
+
+	StoreCopyData data;
+	bool parallel;
+
+	string GetName() const override {
+		return "PENSIEVE_COPY";
+	}
+	InsertionOrderPreservingMap<string> ParamsToString() const override {
+		return data.Describe();
+	}
+
+	unique_ptr<GlobalSinkState> GetGlobalSinkState(ClientContext &context) const override {
+		auto result = make_uniq<StoreCopyGlobalState>();
+		result->store = OpenStore(context, data.address, data.store_options);
+		if (!result->store->magic.empty() && data.format != "tlm") {
 			throw InvalidInputException("The extents of a %s catalog are TLM: its other readers know nothing else",
 			                            result->store->kind);
 		}
-		info.options["magic"] = {Value(result->store->magic)};
-		info.options["json_as_binary"] = {Value::BOOLEAN(true)};
+		result->transaction = TxPtr(pns_tx_new(result->store->handle.get()));
+		auto names = MatchColumns(data, *TargetTable(context, data, *result));
+		result->sink = make_uniq<ExtentSink>(context, *result->store, result->transaction.get(), data.database,
+		                                     data.table, data.format, data.format_options, names, data.types);
+		// the sort is in the plan
+		result->sink->bind_data->Cast<ExtentCopyBindData>().sorts = true;
+		return std::move(result);
 	}
-	result->function = make_uniq<CopyFunction>(GetExtentCopyFunction(format));
-	result->bind_data = BindInner(context, *result->function, info, names, data.types);
-	auto extension = format == "parquet" ? "parquet" : result->store->magic.empty() ? "tlm" : "pnsv";
-	char *text = nullptr;
-	char *error = nullptr;
-	Check(pns_tx_new_extent(result->transaction.get(), data.database.c_str(), data.table.c_str(), extension, &text,
-	                        &error),
-	      error);
-	result->extent = TakeString(text);
-	auto location = SplitRecords(result->extent)[0][2];
-	result->writer = result->function->copy_to_initialize_global(context, *result->bind_data, location);
-	result->function->copy_to_get_written_statistics(context, *result->bind_data, *result->writer,
-	                                                 result->own_statistics);
-	return std::move(result);
+	unique_ptr<LocalSinkState> GetLocalSinkState(ExecutionContext &) const override {
+		return make_uniq<StoreCopyLocalState>();
+	}
+	SinkResultType Sink(ExecutionContext &context, DataChunk &chunk, OperatorSinkInput &input) const override {
+		auto &sink = *input.global_state.Cast<StoreCopyGlobalState>().sink;
+		auto &local = input.local_state.Cast<StoreCopyLocalState>();
+		if (chunk.size() == 0) {
+			return SinkResultType::NEED_MORE_INPUT;
+		}
+		auto &writer = sink.Writer(context.client);
+		if (!local.writer) {
+			local.writer = sink.function.copy_to_initialize_local(context, *sink.bind_data);
+		}
+		local.rows += chunk.size();
+		sink.function.copy_to_sink(context, *sink.bind_data, writer, *local.writer, chunk);
+		if (data.extent_bytes.IsValid() && sink.Bytes() >= data.extent_bytes.GetIndex()) {
+			// one thread writes, so nothing of the extent is elsewhere
+			sink.function.copy_to_combine(context, *sink.bind_data, writer, *local.writer);
+			local.writer.reset();
+			sink.Finish(context.client);
+		}
+		return SinkResultType::NEED_MORE_INPUT;
+	}
+	SinkCombineResultType Combine(ExecutionContext &context, OperatorSinkCombineInput &input) const override {
+		auto &global = input.global_state.Cast<StoreCopyGlobalState>();
+		auto &local = input.local_state.Cast<StoreCopyLocalState>();
+		if (local.writer) {
+			auto &sink = *global.sink;
+			sink.function.copy_to_combine(context, *sink.bind_data, sink.Writer(context.client), *local.writer);
+		}
+		lock_guard<mutex> guard(global.lock);
+		global.rows += local.rows;
+		return SinkCombineResultType::FINISHED;
+	}
+	SinkFinalizeType Finalize(Pipeline &, Event &, ClientContext &context,
+	                          OperatorSinkFinalizeInput &input) const override {
+		auto &global = input.global_state.Cast<StoreCopyGlobalState>();
+		global.sink->Finish(context);
+		char *error = nullptr;
+		Check(pns_tx_commit(global.transaction.get(), &error), error);
+		return SinkFinalizeType::READY;
+	}
+	bool IsSink() const override {
+		return true;
+	}
+	bool ParallelSink() const override {
+		return parallel;
+	}
+	bool SinkOrderDependent() const override {
+		return !parallel;
+	}
+
+	unique_ptr<GlobalSourceState> GetGlobalSourceState(ClientContext &) const override {
+		return make_uniq<StoreCopySourceState>();
+	}
+	SourceResultType GetDataInternal(ExecutionContext &, DataChunk &chunk, OperatorSourceInput &input) const override {
+		auto &state = input.global_state.Cast<StoreCopySourceState>();
+		auto &global = sink_state->Cast<StoreCopyGlobalState>();
+		auto &written = global.sink->written;
+		if (data.return_type == CopyFunctionReturnType::WRITTEN_FILE_STATISTICS) {
+			auto end = MinValue<idx_t>(written.size(), state.offset + STANDARD_VECTOR_SIZE);
+			for (; state.offset < end; state.offset++) {
+				CopyToFileInfo info(written[state.offset].location);
+				info.file_stats = make_uniq<CopyFunctionFileStatistics>(*written[state.offset].statistics);
+				PhysicalCopyToFile::ReturnStatistics(chunk, info);
+			}
+			return state.offset < written.size() ? SourceResultType::HAVE_MORE_OUTPUT : SourceResultType::FINISHED;
+		}
+		chunk.data[0].Append(Value::BIGINT(NumericCast<int64_t>(global.rows)));
+		if (data.return_type == CopyFunctionReturnType::CHANGED_ROWS_AND_FILE_LIST) {
+			vector<Value> files;
+			for (auto &extent : written) {
+				files.emplace_back(extent.location);
+			}
+			chunk.data[1].Append(Value::LIST(LogicalType::VARCHAR, std::move(files)));
+		}
+		return SourceResultType::FINISHED;
+	}
+	bool IsSource() const override {
+		return true;
+	}
+};
+
+//===--------------------------------------------------------------------===//
+// Planning
+//===--------------------------------------------------------------------===//
+
+class LogicalStoreCopy : public LogicalExtensionOperator {
+  public:
+	LogicalStoreCopy(TableIndex table_index_p, StoreCopyData data_p)
+	    : table_index(table_index_p), data(std::move(data_p)) {
+	}
+
+	TableIndex table_index;
+	StoreCopyData data;
+
+	PhysicalOperator &CreatePlan(ClientContext &context, PhysicalPlanGenerator &planner) override {
+		auto &child = planner.CreatePlan(*children[0]);
+		auto ordered = data.preserve_order == PreserveOrderType::AUTOMATIC
+		                   ? PhysicalPlanGenerator::PreserveInsertionOrder(context, child)
+		                   : data.preserve_order == PreserveOrderType::PRESERVE_ORDER;
+		auto parallel = !ordered && !data.extent_bytes.IsValid();
+		auto &copy = planner.Make<PhysicalStoreCopy>(types, estimated_cardinality, data, parallel);
+		copy.children.push_back(child);
+		return copy;
+	}
+	vector<ColumnBinding> GetColumnBindings() override {
+		return GenerateColumnBindings(table_index, GetCopyFunctionReturnLogicalTypes(data.return_type).size());
+	}
+	vector<TableIndex> GetTableIndex() const override {
+		return {table_index};
+	}
+	string GetName() const override {
+		return "PENSIEVE_COPY";
+	}
+	InsertionOrderPreservingMap<string> ParamsToString() const override {
+		return data.Describe();
+	}
+	string GetExtensionName() const override {
+		return "pensieve";
+	}
+
+  protected:
+	void ResolveTypes() override {
+		types = GetCopyFunctionReturnLogicalTypes(data.return_type);
+	}
+};
+
+//! Puts a projection that writes enumerations as text over the query.
+void ProjectEnums(Binder &binder, CopyInfo &info, BoundStatement &query) {
+	CopyToSelectInput input = {binder.context, info.options, {}, CopyToType::COPY_TO_FILE};
+	auto bindings = query.plan->GetColumnBindings();
+	for (idx_t i = 0; i < bindings.size(); i++) {
+		input.select_list.push_back(make_uniq<BoundColumnRefExpression>(query.names[i], query.types[i], bindings[i]));
+	}
+	auto list = CastEnums(input);
+	if (list.empty()) {
+		return;
+	}
+	auto projection = make_uniq<LogicalProjection>(binder.GenerateTableIndex(), std::move(list));
+	projection->children.push_back(std::move(query.plan));
+	projection->ResolveOperatorTypes();
+	query.types = projection->types;
+	query.plan = std::move(projection);
 }
 
-unique_ptr<LocalFunctionData> InitLocal(ExecutionContext &context, FunctionData &bind_data_p) {
-	auto &data = bind_data_p.Cast<StoreCopyBindData>();
+//! Sorts the query's rows by SORT_BY.
+void Sort(const StoreCopyData &data, const ExtentCopyBindData &bind_data, BoundStatement &query) {
+	if (bind_data.sort_by.empty()) {
+		return;
+	}
+	auto bindings = query.plan->GetColumnBindings();
+	vector<BoundOrderByNode> orders;
+	for (auto &key : bind_data.sort_by) {
+		auto found = std::find(data.names.begin(), data.names.end(), Identifier(key.column));
+		auto column = NumericCast<idx_t>(found - data.names.begin());
+		orders.emplace_back(
+		    key.type, key.nulls,
+		    make_uniq<BoundColumnRefExpression>(Identifier(key.column), data.types[column], bindings[column]));
+	}
+	auto sort = make_uniq<LogicalOrder>(std::move(orders));
+	sort->children.push_back(std::move(query.plan));
+	sort->ResolveOperatorTypes();
+	query.plan = std::move(sort);
+}
+
+BoundStatement Plan(Binder &binder, CopyStatement &statement) {
+	auto &context = binder.context;
+	auto &info = *statement.info;
+	auto data = ReadOptions(context, info);
+	auto query_node = info.select_statement->Copy();
+	auto query = binder.Bind(*query_node);
+	ProjectEnums(binder, info, query);
+	data.names = query.names;
+	QueryResult::DeduplicateColumns(data.names);
+	data.types = query.types;
+	// wrong options and types fail before anything is written
 	auto function = GetExtentCopyFunction(data.format);
-	auto inner = BindInner(context.client, function, *data.info, data.names, data.types);
-	return function.copy_to_initialize_local(context, *inner);
-}
+	CopyInfo inner;
+	inner.is_from = false;
+	inner.options = data.format_options;
+	CopyFunctionBindInput input(inner, function.function_info);
+	auto bind_data = function.copy_to_bind(context, input, data.names, data.types);
+	Sort(data, bind_data->Cast<ExtentCopyBindData>(), query);
 
-void Sink(ExecutionContext &context, FunctionData &, GlobalFunctionData &gstate, LocalFunctionData &lstate,
-          DataChunk &input) {
-	auto &state = gstate.Cast<StoreCopyGlobalState>();
-	state.function->copy_to_sink(context, *state.bind_data, *state.writer, lstate, input);
-}
-
-void Combine(ExecutionContext &context, FunctionData &, GlobalFunctionData &gstate, LocalFunctionData &lstate) {
-	auto &state = gstate.Cast<StoreCopyGlobalState>();
-	state.function->copy_to_combine(context, *state.bind_data, *state.writer, lstate);
-}
-
-void Finalize(ClientContext &context, FunctionData &bind_data_p, GlobalFunctionData &gstate) {
-	auto &data = bind_data_p.Cast<StoreCopyBindData>();
-	auto &state = gstate.Cast<StoreCopyGlobalState>();
-	state.function->copy_to_finalize(context, *state.bind_data, *state.writer);
-	auto result = state.own_statistics.extra_info["extent"].ToString();
-	char *error = nullptr;
-	if (state.own_statistics.row_count > 0) {
-		Check(pns_tx_append(state.transaction.get(), data.database.c_str(), data.table.c_str(), state.extent.c_str(),
-		                    data.format.c_str(), result.c_str(), &error),
-		      error);
-	}
-	Check(pns_tx_commit(state.transaction.get(), &error), error);
-	if (state.statistics) {
-		*state.statistics = state.own_statistics;
-	}
-}
-
-CopyFunctionExecutionMode Mode(bool preserve_insertion_order, bool) {
-	return preserve_insertion_order ? CopyFunctionExecutionMode::REGULAR_COPY_TO_FILE
-	                                : CopyFunctionExecutionMode::PARALLEL_COPY_TO_FILE;
-}
-
-void Statistics(ClientContext &, FunctionData &, GlobalFunctionData &gstate, CopyFunctionFileStatistics &statistics) {
-	gstate.Cast<StoreCopyGlobalState>().statistics = statistics;
+	BoundStatement result;
+	auto return_type = data.return_type;
+	result.names = GetCopyFunctionReturnNames(return_type);
+	result.types = GetCopyFunctionReturnLogicalTypes(return_type);
+	auto copy = make_uniq<LogicalStoreCopy>(binder.GenerateTableIndex(), std::move(data));
+	copy->children.push_back(std::move(query.plan));
+	result.plan = std::move(copy);
+	binder.GetStatementProperties().return_type = return_type == CopyFunctionReturnType::CHANGED_ROWS
+	                                                  ? StatementReturnType::CHANGED_ROWS
+	                                                  : StatementReturnType::QUERY_RESULT;
+	return result;
 }
 
 void Options(ClientContext &context, CopyOptionsInput &input) {
@@ -238,16 +461,8 @@ void Options(ClientContext &context, CopyOptionsInput &input) {
 
 void RegisterStoreCopy(ExtensionLoader &loader) {
 	CopyFunction function {Identifier("pensieve")};
-	function.copy_to_select = GetExtentCopyFunction("tlm").copy_to_select;
-	function.copy_to_bind = Bind;
+	function.plan = Plan;
 	function.copy_options = Options;
-	function.copy_to_initialize_global = InitGlobal;
-	function.copy_to_initialize_local = InitLocal;
-	function.copy_to_sink = Sink;
-	function.copy_to_combine = Combine;
-	function.copy_to_finalize = Finalize;
-	function.copy_to_get_written_statistics = Statistics;
-	function.execution_mode = Mode;
 	function.extension = "";
 	loader.RegisterFunction(std::move(function));
 }

@@ -10,59 +10,75 @@
 
 namespace pensieve {
 
+ExtentSink::ExtentSink(ClientContext &context, const Store &store, PnsTx *transaction_p, string database_p,
+                       string table_p, string format_p, const identifier_map_t<vector<Value>> &options,
+                       const vector<Identifier> &names, const vector<LogicalType> &types)
+    : function(GetExtentCopyFunction(format_p)), transaction(transaction_p), database(std::move(database_p)),
+      table(std::move(table_p)), format(std::move(format_p)) {
+	extension = format == "parquet" ? "parquet" : store.magic.empty() ? "tlm" : "pnsv";
+	CopyInfo info;
+	info.is_from = false;
+	info.options = options;
+	if (!store.magic.empty()) {
+		info.options["magic"] = {Value(store.magic)};
+		info.options["json_as_binary"] = {Value::BOOLEAN(true)};
+	}
+	CopyFunctionBindInput input(info, function.function_info);
+	bind_data = function.copy_to_bind(context, input, names, types);
+}
+
+GlobalFunctionData &ExtentSink::Writer(ClientContext &context) {
+	lock_guard<mutex> guard(lock);
+	if (!writer) {
+		char *text = nullptr;
+		char *error = nullptr;
+		Check(pns_tx_new_extent(transaction, database.c_str(), table.c_str(), extension.c_str(), &text, &error), error);
+		extent = TakeString(text);
+		statistics = make_uniq<CopyFunctionFileStatistics>();
+		writer = function.copy_to_initialize_global(context, *bind_data, SplitRecords(extent)[0][2]);
+		function.copy_to_get_written_statistics(context, *bind_data, *writer, *statistics);
+	}
+	return *writer;
+}
+
+void ExtentSink::Finish(ClientContext &context) {
+	if (!writer) {
+		return;
+	}
+	function.copy_to_finalize(context, *bind_data, *writer);
+	auto result = statistics->extra_info["extent"].ToString();
+	char *error = nullptr;
+	Check(pns_tx_append(transaction, database.c_str(), table.c_str(), extent.c_str(), format.c_str(), result.c_str(),
+	                    &error),
+	      error);
+	written.push_back(Written {SplitRecords(extent)[0][2], std::move(statistics)});
+	writer.reset();
+}
+
+idx_t ExtentSink::Bytes() {
+	lock_guard<mutex> guard(lock);
+	return writer ? function.file_size_bytes(*writer) : 0;
+}
+
 namespace {
 
-//! One extent being written, and the writer's own states.
+//! Readers of a store with a magic of its own know one format.
+string FormatFor(ClientContext &context, const Store &store) {
+	auto setting = GetSetting(context, "pensieve_write_format");
+	return setting.IsNull() || !store.magic.empty() ? "tlm" : setting.ToString();
+}
+
 struct StoreInsertGlobalState : public GlobalSinkState {
-	StoreInsertGlobalState(ClientContext &context, StoreTransaction &transaction_p, shared_ptr<StoreTable> table_p)
-	    : transaction(transaction_p), table(std::move(table_p)) {
-		auto setting = GetSetting(context, "pensieve_write_format");
-		format = setting.IsNull() ? "tlm" : setting.ToString();
-		if (!table->store->magic.empty()) {
-			// readers of such a store know one format
-			format = "tlm";
-		}
-		function = make_uniq<CopyFunction>(GetExtentCopyFunction(format));
-		CopyInfo info;
-		info.is_from = false;
-		if (!table->store->magic.empty()) {
-			info.options["magic"] = {Value(table->store->magic)};
-			info.options["json_as_binary"] = {Value::BOOLEAN(true)};
-		}
-		CopyFunctionBindInput input(info, function->function_info);
-		bind_data = function->copy_to_bind(context, input, table->names, table->types);
+	StoreInsertGlobalState(ClientContext &context, StoreTransaction &transaction_p, const StoreTable &table)
+	    : transaction(transaction_p),
+	      sink(context, *table.store, transaction_p.handle.get(), table.database, table.name,
+		       FormatFor(context, *table.store), identifier_map_t<vector<Value>>(), table.names, table.types) {
 	}
 
 	StoreTransaction &transaction;
-	shared_ptr<StoreTable> table;
-	string format;
-	unique_ptr<CopyFunction> function;
-	unique_ptr<FunctionData> bind_data;
+	ExtentSink sink;
 	mutex lock;
-	//! Id, object path and location of the extent, as the core wrote them.
-	string extent;
-	unique_ptr<GlobalFunctionData> writer;
-	//! Filled by the writer when the extent is complete.
-	CopyFunctionFileStatistics statistics;
 	idx_t rows = 0;
-
-	//! The writer; the file is created when the first row arrives.
-	GlobalFunctionData &Writer(ClientContext &context) {
-		lock_guard<mutex> guard(lock);
-		if (!writer) {
-			char *text = nullptr;
-			char *error = nullptr;
-			auto extension = format == "parquet" ? "parquet" : table->store->magic.empty() ? "tlm" : "pnsv";
-			Check(pns_tx_new_extent(transaction.handle.get(), table->database.c_str(), table->name.c_str(), extension,
-			                        &text, &error),
-			      error);
-			extent = TakeString(text);
-			auto fields = SplitRecords(extent)[0];
-			writer = function->copy_to_initialize_global(context, *bind_data, fields[2]);
-			function->copy_to_get_written_statistics(context, *bind_data, *writer, statistics);
-		}
-		return *writer;
-	}
 };
 
 struct StoreInsertLocalState : public LocalSinkState {
@@ -106,7 +122,7 @@ class StoreInsert : public PhysicalOperator {
 			}
 			target = &created->Cast<StoreTableEntry>();
 		}
-		return make_uniq<StoreInsertGlobalState>(context, transaction, target->table);
+		return make_uniq<StoreInsertGlobalState>(context, transaction, *target->table);
 	}
 	unique_ptr<LocalSinkState> GetLocalSinkState(ExecutionContext &) const override {
 		return make_uniq<StoreInsertLocalState>();
@@ -117,19 +133,21 @@ class StoreInsert : public PhysicalOperator {
 		if (chunk.size() == 0) {
 			return SinkResultType::NEED_MORE_INPUT;
 		}
-		auto &writer = global.Writer(context.client);
+		auto &sink = global.sink;
+		auto &writer = sink.Writer(context.client);
 		if (!local.writer) {
-			local.writer = global.function->copy_to_initialize_local(context, *global.bind_data);
+			local.writer = sink.function.copy_to_initialize_local(context, *sink.bind_data);
 		}
 		local.rows += chunk.size();
-		global.function->copy_to_sink(context, *global.bind_data, writer, *local.writer, chunk);
+		sink.function.copy_to_sink(context, *sink.bind_data, writer, *local.writer, chunk);
 		return SinkResultType::NEED_MORE_INPUT;
 	}
 	SinkCombineResultType Combine(ExecutionContext &context, OperatorSinkCombineInput &input) const override {
 		auto &global = input.global_state.Cast<StoreInsertGlobalState>();
 		auto &local = input.local_state.Cast<StoreInsertLocalState>();
 		if (local.writer) {
-			global.function->copy_to_combine(context, *global.bind_data, *global.writer, *local.writer);
+			auto &sink = global.sink;
+			sink.function.copy_to_combine(context, *sink.bind_data, sink.Writer(context.client), *local.writer);
 			lock_guard<mutex> guard(global.lock);
 			global.rows += local.rows;
 		}
@@ -138,16 +156,8 @@ class StoreInsert : public PhysicalOperator {
 	SinkFinalizeType Finalize(Pipeline &, Event &, ClientContext &context,
 	                          OperatorSinkFinalizeInput &input) const override {
 		auto &global = input.global_state.Cast<StoreInsertGlobalState>();
-		if (!global.writer) {
-			return SinkFinalizeType::READY;
-		}
-		global.function->copy_to_finalize(context, *global.bind_data, *global.writer);
-		auto result = global.statistics.extra_info["extent"].ToString();
+		global.sink.Finish(context);
 		auto &transaction = global.transaction;
-		char *error = nullptr;
-		Check(pns_tx_append(transaction.handle.get(), global.table->database.c_str(), global.table->name.c_str(),
-		                    global.extent.c_str(), global.format.c_str(), result.c_str(), &error),
-		      error);
 		// later reads of this transaction see the rows
 		lock_guard<mutex> guard(transaction.lock);
 		transaction.tables.clear();

@@ -130,6 +130,10 @@ const StoreFileList::Listed &StoreFileList::List() const {
 				result->counts.push_back(std::stoull(record[j]));
 			}
 			result->notes = record.size() > 5 ? record[5] : string();
+			if (record.size() > 7) {
+				result->manifests = std::stoull(record[6]);
+				result->manifests_skipped = std::stoull(record[7]);
+			}
 			continue;
 		}
 		result->files.emplace_back(record[0]);
@@ -161,6 +165,7 @@ unique_ptr<NodeStatistics> StoreFileList::GetCardinality(ClientContext &) const 
 
 unique_ptr<MultiFileList> StoreFileList::Copy() const {
 	auto result = make_uniq<StoreFileList>(table, conjuncts, disabled);
+	result->entry = entry;
 	result->shared = shared;
 	return std::move(result);
 }
@@ -181,14 +186,16 @@ void PruneByCatalog(ClientContext &context, MultiFileBindData &bind_data, const 
 			all.push_back(conjunct);
 		}
 	}
-	data.store_files =
-	    make_shared_ptr<StoreFileList>(data.store_files->table, std::move(all), DisabledEvidence(context));
+	auto pruned = make_shared_ptr<StoreFileList>(data.store_files->table, std::move(all), DisabledEvidence(context));
+	pruned->entry = data.store_files->entry;
+	data.store_files = std::move(pruned);
 	bind_data.file_list = data.store_files;
 }
 
 void CountStoreFiles(PnsScan *scan, const StoreFileList &files, idx_t remaining) {
 	static const char *EVIDENCE[] = {"time", "distinct", "tokens", "paths"};
 	auto &listed = files.List();
+	pns_scan_manifests(scan, listed.manifests, listed.manifests_skipped);
 	pns_scan_files(scan, listed.counts.empty() ? 0 : listed.counts[0], 0, "partition");
 	for (idx_t i = 1; i < listed.counts.size(); i++) {
 		pns_scan_files(scan, 0, listed.counts[i], EVIDENCE[i - 1]);
@@ -321,12 +328,19 @@ virtual_column_map_t StoreVirtualColumns() {
 	return result;
 }
 
-TableFunction StoreScanFunction(ClientContext &context, shared_ptr<StoreTable> table,
-                                unique_ptr<FunctionData> &bind_data) {
+static optional_ptr<TableCatalogEntry> ScannedEntry(optional_ptr<const FunctionData> bind_data) {
+	auto &data = bind_data->Cast<MultiFileBindData>().bind_data->Cast<ExtentBindData>();
+	return data.store_files ? data.store_files->entry : nullptr;
+}
+
+TableFunction StoreScanFunction(ClientContext &context, StoreTableEntry &entry, unique_ptr<FunctionData> &bind_data) {
 	vector<LogicalType> types;
 	vector<Identifier> names;
-	bind_data = BindStoreScan(context, table, types, names);
-	return ScanFunction();
+	bind_data = BindStoreScan(context, entry.table, types, names);
+	bind_data->Cast<MultiFileBindData>().bind_data->Cast<ExtentBindData>().store_files->entry = entry;
+	auto result = ScanFunction();
+	result.get_table_entry = ScannedEntry;
+	return result;
 }
 
 void RegisterStoreScan(ExtensionLoader &loader) {

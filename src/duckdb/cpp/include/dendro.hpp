@@ -21,6 +21,24 @@ struct DendroRequest {
 	string options = "{}";
 };
 
+//! A function of the user that says of a caller's index whether rows of the segment can be wanted: false rules the
+//! segment out, true and NULL keep it.
+struct DendroIndexTest {
+	//! As given, for messages.
+	string function;
+	Value argument;
+	//! The call, with the index as column 0 of a chunk.
+	unique_ptr<Expression> call;
+
+	//! Binds the call in the session's catalog.
+	static unique_ptr<DendroIndexTest> Bind(ClientContext &context, const string &path, const string &function,
+	                                        optional_ptr<const Value> argument);
+	unique_ptr<DendroIndexTest> Copy() const;
+	string ToString() const;
+	//! Drops the segments that the function rules out.
+	void Prune(ClientContext &context, const string &path, PnsDendroScan *segments, PnsScan *scan) const;
+};
+
 struct DendroBindData : public TableFunctionData {
 	std::shared_ptr<PnsDendro> dendro;
 	string path;
@@ -30,6 +48,8 @@ struct DendroBindData : public TableFunctionData {
 	vector<string> hints;
 	vector<string> texts;
 	vector<string> unknown;
+	//! Tests the callers' indexes, if asked to.
+	unique_ptr<DendroIndexTest> index_test;
 	//! The table that the scan belongs to, if any.
 	optional_ptr<TableCatalogEntry> table;
 

@@ -33,6 +33,13 @@ int pns_dendro_start(PnsDendro *dendro, PnsScan *scan, const char *disabled, con
                      PnsDendroScan **out, char **error);
 void pns_dendro_scan_free(PnsDendroScan *scan);
 uint64_t pns_dendro_scan_count(PnsDendroScan *scan);
+// The caller's index of segment `index` of the scan: `out` is null when there is none, otherwise `length` bytes for
+// pns_dendro_index_free.
+int pns_dendro_scan_index(PnsDendroScan *scan, uint64_t index, uint8_t **out, uint64_t *length, char **error);
+void pns_dendro_index_free(uint8_t *bytes, uint64_t length);
+// Drops the segments whose flag, of `count` for the scan's segments in order, is 0; counts them in `scan`. Before any
+// segment is opened.
+void pns_dendro_scan_retain(PnsDendroScan *dendro, PnsScan *scan, const uint8_t *keep, uint64_t count, double millis);
 // Opens segment `index` of the scan as an extent with the table's columns. Callable from many threads at once.
 int pns_dendro_scan_open(PnsDendroScan *scan, uint64_t index, PnsReader **out, char **error);
 
@@ -62,6 +69,8 @@ void pns_dendro_listing_free(PnsDendroListing *listing);
 // `path`; `target` is where it will be in the end. The schema is consumed.
 int pns_dendro_writer_new(const char *path, const char *target, const char *options, struct ArrowSchema *schema,
                           PnsDendroWriter **out, char **error);
+// Whether rows of the schema, which is consumed, can be written with the options.
+int pns_dendro_writer_check(const char *options, struct ArrowSchema *schema, char **error);
 // Appends rows (the struct array is consumed) in order, one caller at a time.
 int pns_dendro_writer_append(PnsDendroWriter *writer, struct ArrowArray *array, char **error);
 // Completes the archive; `result` is a JSON object.

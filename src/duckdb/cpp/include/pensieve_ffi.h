@@ -114,6 +114,8 @@ PnsScan *pns_scan_new(uint64_t connection, uint64_t query, const char *source, c
 void pns_scan_free(PnsScan *scan);
 // Files: how many the caller listed, and how many its own file pruning (partitions, file names, catalog) ruled out.
 void pns_scan_files(PnsScan *scan, uint64_t considered, uint64_t skipped, const char *evidence);
+// Counts manifests of a table, and those of them that their time bounds ruled out.
+void pns_scan_manifests(PnsScan *scan, uint64_t considered, uint64_t skipped);
 void pns_scan_note(PnsScan *scan, const char *note);
 // What to do with a block: 0 skip, 1 read and filter, 2 every row satisfies `fixed`. Either predicate may be null. Does
 // no I/O.
@@ -202,7 +204,8 @@ void pns_table_free(PnsTable *table);
 uint64_t pns_table_sequence(PnsTable *table);
 int pns_table_schema(PnsTable *table, struct ArrowSchema *out, char **error);
 // The extents that may hold a row that satisfies the predicate (null: all of them). The first record counts: extents
-// considered, ruled out by time, distinct, tokens, paths, and notes. Then one record per extent: location, bytes, rows.
+// considered, ruled out by time, distinct, tokens, paths, notes, manifests considered and ruled out. Then one record
+// per extent: location, bytes, rows.
 int pns_table_extents(PnsTable *table, const PnsPredicate *predicate, const char *disabled, char **out, char **error);
 // Rows of pensieve_snapshots, pensieve_extents, pensieve_column_stats.
 int pns_table_list_schema(const char *function, struct ArrowSchema *out, char **error);

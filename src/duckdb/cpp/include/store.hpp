@@ -47,6 +47,8 @@ struct StoreTable {
 shared_ptr<StoreTable> LookupStoreTable(ClientContext &context, const shared_ptr<Store> &store, PnsTx *transaction,
                                         const string &database, const string &name, const string &at);
 
+class StoreTableEntry;
+
 //! The extents of a table that stage 1 left, listed when they are first needed.
 class StoreFileList : public MultiFileList {
   public:
@@ -61,6 +63,8 @@ class StoreFileList : public MultiFileList {
 	shared_ptr<StoreTable> table;
 	vector<string> conjuncts;
 	string disabled;
+	//! The entry that the scan belongs to, if any.
+	optional_ptr<TableCatalogEntry> entry;
 
 	struct Listed {
 		vector<OpenFileInfo> files;
@@ -68,6 +72,9 @@ class StoreFileList : public MultiFileList {
 		//! Extents considered, then ruled out by time, distinct, tokens, paths.
 		vector<idx_t> counts;
 		string notes;
+		//! Manifests of the snapshot, and those that a time filter ruled out unread. None in SQL catalogs.
+		idx_t manifests = 0;
+		idx_t manifests_skipped = 0;
 	};
 	const Listed &List() const;
 
@@ -83,12 +90,54 @@ class StoreFileList : public MultiFileList {
 };
 
 //! The scan of a table: the function and its bind data.
-TableFunction StoreScanFunction(ClientContext &context, shared_ptr<StoreTable> table,
-                                unique_ptr<FunctionData> &bind_data);
+TableFunction StoreScanFunction(ClientContext &context, StoreTableEntry &entry, unique_ptr<FunctionData> &bind_data);
 virtual_column_map_t StoreVirtualColumns();
 
 //! COPY TO of a format ("tlm", "parquet"), whose functions INSERT uses.
 CopyFunction GetExtentCopyFunction(const string &format);
+
+//! The columns as Arrow, and DuckDB's names of their types for messages.
+void ExportColumns(ClientContext &context, const vector<LogicalType> &types, const vector<string> &names,
+                   const string &table, ArrowSchemaWrapper &schema, string &type_names);
+
+//! Writes rows of one table as extents that a transaction makes visible. One extent is written at a time, by many
+//! threads.
+class ExtentSink {
+  public:
+	//! `options` are those of the format's COPY.
+	ExtentSink(ClientContext &context, const Store &store, PnsTx *transaction, string database, string table,
+	           string format, const identifier_map_t<vector<Value>> &options, const vector<Identifier> &names,
+	           const vector<LogicalType> &types);
+
+	CopyFunction function;
+	unique_ptr<FunctionData> bind_data;
+	//! The extents that are complete, with their places for file paths.
+	struct Written {
+		string location;
+		unique_ptr<CopyFunctionFileStatistics> statistics;
+	};
+	vector<Written> written;
+
+	//! The writer of the extent; the file is created when the first row arrives.
+	GlobalFunctionData &Writer(ClientContext &context);
+	//! Completes the extent, if one was begun, and appends it to the table. No thread writes any more.
+	void Finish(ClientContext &context);
+	//! Size of the extent so far: the blocks that are complete.
+	idx_t Bytes();
+
+  private:
+	PnsTx *transaction;
+	string database;
+	string table;
+	string format;
+	string extension;
+	mutex lock;
+	//! Id, object path and location of the extent, as the core wrote them.
+	string extent;
+	unique_ptr<GlobalFunctionData> writer;
+	//! Filled by the writer when the extent is complete.
+	unique_ptr<CopyFunctionFileStatistics> statistics;
+};
 
 class StoreCatalog;
 
@@ -158,6 +207,8 @@ class StoreTableEntry : public TableCatalogEntry {
 	virtual_column_map_t GetVirtualColumns() const override {
 		return StoreVirtualColumns();
 	}
+	//! What DELETE, UPDATE and MERGE ask for first.
+	vector<column_t> GetRowIdColumns() const override;
 };
 
 class StoreCatalog : public Catalog {
@@ -183,6 +234,14 @@ class StoreCatalog : public Catalog {
 	                             PhysicalOperator &plan) override;
 	PhysicalOperator &PlanUpdate(ClientContext &context, PhysicalPlanGenerator &planner, LogicalUpdate &op,
 	                             PhysicalOperator &plan) override;
+	PhysicalOperator &PlanMergeInto(ClientContext &context, PhysicalPlanGenerator &planner, LogicalMergeInto &op,
+	                                PhysicalOperator &plan) override;
+	unique_ptr<LogicalOperator> BindCreateIndex(Binder &binder, CreateStatement &stmt, TableCatalogEntry &table,
+	                                            unique_ptr<LogicalOperator> plan) override;
+	unique_ptr<LogicalOperator> BindAlterAddIndex(Binder &binder, TableCatalogEntry &table,
+	                                              unique_ptr<LogicalOperator> plan,
+	                                              unique_ptr<CreateIndexInfo> create_info,
+	                                              unique_ptr<AlterTableInfo> alter_info) override;
 	DatabaseSize GetDatabaseSize(ClientContext &context) override;
 	bool InMemory() override {
 		return false;
