@@ -38,7 +38,7 @@ pub enum EvidenceKind {
 }
 
 impl EvidenceKind {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Partition,
         Self::Time,
         Self::Distinct,

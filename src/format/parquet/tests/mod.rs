@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
-use arrow::datatypes::{SchemaRef};
+use arrow::datatypes::SchemaRef;
 
 use super::{ParquetFormat, ParquetReader};
 use crate::format::{BlockId, ExtentReader, ExtentWriteResult, RowRanges, SegmentFormat, WriteOptions};
