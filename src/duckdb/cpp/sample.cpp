@@ -6,6 +6,7 @@
 #include "scan.hpp"
 
 #include "duckdb/common/random_engine.hpp"
+#include "duckdb/common/types/hash.hpp"
 #include "duckdb/main/config.hpp"
 #include "duckdb/optimizer/optimizer_extension.hpp"
 #include "duckdb/planner/operator/logical_get.hpp"
@@ -21,6 +22,37 @@ void SetSample(ClientContext &context, const SampleOptions &options, RowSample &
 	sample.seed = options.seed.IsValid() ? options.seed.GetIndex()
 	                                     : (uint64_t(RandomEngine::Get(context).NextRandomInteger()) << 32 |
 	                                        RandomEngine::Get(context).NextRandomInteger());
+}
+
+bool RowSample::Contains(const string &file, uint32_t block, idx_t vector) const {
+	auto hash = CombineHash(CombineHash(Hash(seed), Hash(file.c_str(), file.size())),
+	                        CombineHash(Hash(uint64_t(block)), Hash(uint64_t(vector))));
+	return hash <= threshold;
+}
+
+void ExtentReader::SampleRows(const ExtentGlobalState &gstate, uint32_t block, vector<uint64_t> &ranges) {
+	vector<uint64_t> sampled;
+	uint64_t before = 0;
+	uint64_t after = 0;
+	for (idx_t i = 0; i < ranges.size(); i += 2) {
+		before += ranges[i + 1] - ranges[i];
+		for (auto row = ranges[i]; row < ranges[i + 1];) {
+			auto vector = row / STANDARD_VECTOR_SIZE;
+			auto end = MinValue<uint64_t>(ranges[i + 1], (vector + 1) * STANDARD_VECTOR_SIZE);
+			if (gstate.sample.Contains(file.path, block, vector)) {
+				after += end - row;
+				if (!sampled.empty() && sampled.back() == row) {
+					sampled.back() = end;
+				} else {
+					sampled.push_back(row);
+					sampled.push_back(end);
+				}
+			}
+			row = end;
+		}
+	}
+	pns_scan_skip_rows(gstate.scan.get(), "sample", before - after);
+	ranges = std::move(sampled);
 }
 
 static bool IsOurs(const LogicalGet &get) {

@@ -127,9 +127,10 @@ void pns_scan_skip_block(PnsScan *scan, const char *evidence);
 // Finer evidence, may do I/O: the rows of the block worth decoding as [start, end) pairs. `count` = number of pairs.
 int pns_scan_candidates(PnsScan *scan, PnsReader *reader, uint32_t block, const PnsPredicate *fixed, uint64_t **ranges,
                         uint64_t *count, char **error);
-// Decodes columns of the given rows, a batch at a time; their bytes are read by `open`. `columns` has for each column its
-// index in the file's schema (in the order wanted) and the number of its fields that are wanted, which follow in the same
-// way with their index in the struct; 0 fields are all of them, and those that are not wanted may come as NULL.
+// Decodes columns of the given rows, a batch at a time; their bytes are read by `open`. `columns` has for each column
+// its index in the file's schema (in the order wanted) and the number of its fields that are wanted, which follow in
+// the same way with their index in the struct; 0 fields are all of them, and those that are not wanted may come as
+// NULL.
 typedef struct PnsRows PnsRows;
 int pns_rows_open(PnsScan *scan, PnsReader *reader, uint32_t block, const uint32_t *columns, uint64_t column_count,
                   uint64_t number_count, const uint64_t *ranges, uint64_t range_count, PnsRows **out, char **error);

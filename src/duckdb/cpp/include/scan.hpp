@@ -227,6 +227,8 @@ struct ExtentFileReader : public MultiFileReader {
 
 //! The files of a list, each of which remembers its place in it.
 vector<OpenFileInfo> IndexedFiles(const MultiFileList &files);
+//! Whether a scan filters by `file_index`, which DuckDB also does by the place in the list of what is left.
+bool FiltersByFileIndex(const vector<ColumnIndex> &columns, const TableFilterSet &filters);
 
 struct ExtentInterface : public MultiFileReaderInterface {
 	explicit ExtentInterface(string format);
