@@ -157,13 +157,6 @@ struct StoreCopyGlobalState : public GlobalSinkState {
 	shared_ptr<Store> store;
 	TxPtr transaction;
 	unique_ptr<ExtentSink> sink;
-	mutex lock;
-	idx_t rows = 0;
-};
-
-struct StoreCopyLocalState : public LocalSinkState {
-	unique_ptr<LocalFunctionData> writer;
-	idx_t rows = 0;
 };
 
 struct StoreCopySourceState : public GlobalSourceState {
@@ -253,37 +246,22 @@ class PhysicalStoreCopy : public PhysicalOperator {
 		return std::move(result);
 	}
 	unique_ptr<LocalSinkState> GetLocalSinkState(ExecutionContext &) const override {
-		return make_uniq<StoreCopyLocalState>();
+		return make_uniq<ExtentSinkThread>();
 	}
 	SinkResultType Sink(ExecutionContext &context, DataChunk &chunk, OperatorSinkInput &input) const override {
 		auto &sink = *input.global_state.Cast<StoreCopyGlobalState>().sink;
-		auto &local = input.local_state.Cast<StoreCopyLocalState>();
-		if (chunk.size() == 0) {
-			return SinkResultType::NEED_MORE_INPUT;
-		}
-		auto &writer = sink.Writer(context.client);
-		if (!local.writer) {
-			local.writer = sink.function.copy_to_initialize_local(context, *sink.bind_data);
-		}
-		local.rows += chunk.size();
-		sink.function.copy_to_sink(context, *sink.bind_data, writer, *local.writer, chunk);
+		auto &thread = input.local_state.Cast<ExtentSinkThread>();
+		sink.Append(context, thread, chunk);
 		if (data.extent_bytes.IsValid() && sink.Bytes() >= data.extent_bytes.GetIndex()) {
 			// one thread writes, so nothing of the extent is elsewhere
-			sink.function.copy_to_combine(context, *sink.bind_data, writer, *local.writer);
-			local.writer.reset();
+			sink.Combine(context, thread);
 			sink.Finish(context.client);
 		}
 		return SinkResultType::NEED_MORE_INPUT;
 	}
 	SinkCombineResultType Combine(ExecutionContext &context, OperatorSinkCombineInput &input) const override {
-		auto &global = input.global_state.Cast<StoreCopyGlobalState>();
-		auto &local = input.local_state.Cast<StoreCopyLocalState>();
-		if (local.writer) {
-			auto &sink = *global.sink;
-			sink.function.copy_to_combine(context, *sink.bind_data, sink.Writer(context.client), *local.writer);
-		}
-		lock_guard<mutex> guard(global.lock);
-		global.rows += local.rows;
+		auto &sink = *input.global_state.Cast<StoreCopyGlobalState>().sink;
+		sink.Combine(context, input.local_state.Cast<ExtentSinkThread>());
 		return SinkCombineResultType::FINISHED;
 	}
 	SinkFinalizeType Finalize(Pipeline &, Event &, ClientContext &context,
@@ -320,7 +298,7 @@ class PhysicalStoreCopy : public PhysicalOperator {
 			}
 			return state.offset < written.size() ? SourceResultType::HAVE_MORE_OUTPUT : SourceResultType::FINISHED;
 		}
-		chunk.data[0].Append(Value::BIGINT(NumericCast<int64_t>(global.rows)));
+		chunk.data[0].Append(Value::BIGINT(NumericCast<int64_t>(global.sink->rows.load())));
 		if (data.return_type == CopyFunctionReturnType::CHANGED_ROWS_AND_FILE_LIST) {
 			vector<Value> files;
 			for (auto &extent : written) {

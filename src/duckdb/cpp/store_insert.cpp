@@ -41,6 +41,27 @@ GlobalFunctionData &ExtentSink::Writer(ClientContext &context) {
 	return *writer;
 }
 
+void ExtentSink::Append(ExecutionContext &context, ExtentSinkThread &thread, DataChunk &chunk) {
+	if (chunk.size() == 0) {
+		return;
+	}
+	auto &extent_writer = Writer(context.client);
+	if (!thread.writer) {
+		thread.writer = function.copy_to_initialize_local(context, *bind_data);
+	}
+	thread.rows += chunk.size();
+	function.copy_to_sink(context, *bind_data, extent_writer, *thread.writer, chunk);
+}
+
+void ExtentSink::Combine(ExecutionContext &context, ExtentSinkThread &thread) {
+	if (thread.writer) {
+		function.copy_to_combine(context, *bind_data, Writer(context.client), *thread.writer);
+		thread.writer.reset();
+	}
+	rows += thread.rows;
+	thread.rows = 0;
+}
+
 void ExtentSink::Finish(ClientContext &context) {
 	if (!writer) {
 		return;
@@ -77,13 +98,6 @@ struct StoreInsertGlobalState : public GlobalSinkState {
 
 	StoreTransaction &transaction;
 	ExtentSink sink;
-	mutex lock;
-	idx_t rows = 0;
-};
-
-struct StoreInsertLocalState : public LocalSinkState {
-	unique_ptr<LocalFunctionData> writer;
-	idx_t rows = 0;
 };
 
 struct StoreInsertSourceState : public GlobalSourceState {
@@ -125,32 +139,16 @@ class StoreInsert : public PhysicalOperator {
 		return make_uniq<StoreInsertGlobalState>(context, transaction, *target->table);
 	}
 	unique_ptr<LocalSinkState> GetLocalSinkState(ExecutionContext &) const override {
-		return make_uniq<StoreInsertLocalState>();
+		return make_uniq<ExtentSinkThread>();
 	}
 	SinkResultType Sink(ExecutionContext &context, DataChunk &chunk, OperatorSinkInput &input) const override {
-		auto &global = input.global_state.Cast<StoreInsertGlobalState>();
-		auto &local = input.local_state.Cast<StoreInsertLocalState>();
-		if (chunk.size() == 0) {
-			return SinkResultType::NEED_MORE_INPUT;
-		}
-		auto &sink = global.sink;
-		auto &writer = sink.Writer(context.client);
-		if (!local.writer) {
-			local.writer = sink.function.copy_to_initialize_local(context, *sink.bind_data);
-		}
-		local.rows += chunk.size();
-		sink.function.copy_to_sink(context, *sink.bind_data, writer, *local.writer, chunk);
+		auto &sink = input.global_state.Cast<StoreInsertGlobalState>().sink;
+		sink.Append(context, input.local_state.Cast<ExtentSinkThread>(), chunk);
 		return SinkResultType::NEED_MORE_INPUT;
 	}
 	SinkCombineResultType Combine(ExecutionContext &context, OperatorSinkCombineInput &input) const override {
-		auto &global = input.global_state.Cast<StoreInsertGlobalState>();
-		auto &local = input.local_state.Cast<StoreInsertLocalState>();
-		if (local.writer) {
-			auto &sink = global.sink;
-			sink.function.copy_to_combine(context, *sink.bind_data, sink.Writer(context.client), *local.writer);
-			lock_guard<mutex> guard(global.lock);
-			global.rows += local.rows;
-		}
+		auto &sink = input.global_state.Cast<StoreInsertGlobalState>().sink;
+		sink.Combine(context, input.local_state.Cast<ExtentSinkThread>());
 		return SinkCombineResultType::FINISHED;
 	}
 	SinkFinalizeType Finalize(Pipeline &, Event &, ClientContext &context,
@@ -183,7 +181,7 @@ class StoreInsert : public PhysicalOperator {
 		}
 		state.done = true;
 		auto &global = sink_state->Cast<StoreInsertGlobalState>();
-		chunk.SetValue(0, 0, Value::BIGINT(NumericCast<int64_t>(global.rows)));
+		chunk.SetValue(0, 0, Value::BIGINT(NumericCast<int64_t>(global.sink.rows.load())));
 		chunk.SetChildCardinality(1);
 		return SourceResultType::FINISHED;
 	}

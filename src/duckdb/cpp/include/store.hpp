@@ -100,6 +100,12 @@ CopyFunction GetExtentCopyFunction(const string &format);
 void ExportColumns(ClientContext &context, const vector<LogicalType> &types, const vector<string> &names,
                    const string &table, ArrowSchemaWrapper &schema, string &type_names);
 
+//! What one thread that writes to an extent has.
+struct ExtentSinkThread : public LocalSinkState {
+	unique_ptr<LocalFunctionData> writer;
+	idx_t rows = 0;
+};
+
 //! Writes rows of one table as extents that a transaction makes visible. One extent is written at a time, by many
 //! threads.
 class ExtentSink {
@@ -118,14 +124,21 @@ class ExtentSink {
 	};
 	vector<Written> written;
 
-	//! The writer of the extent; the file is created when the first row arrives.
-	GlobalFunctionData &Writer(ClientContext &context);
+	//! Rows written by threads that are done.
+	atomic<idx_t> rows {0};
+
+	//! Writes the rows of a chunk, which creates the file when it is the first with rows.
+	void Append(ExecutionContext &context, ExtentSinkThread &thread, DataChunk &chunk);
+	//! Ends the thread's part of the extent.
+	void Combine(ExecutionContext &context, ExtentSinkThread &thread);
 	//! Completes the extent, if one was begun, and appends it to the table. No thread writes any more.
 	void Finish(ClientContext &context);
 	//! Size of the extent so far: the blocks that are complete.
 	idx_t Bytes();
 
   private:
+	GlobalFunctionData &Writer(ClientContext &context);
+
 	PnsTx *transaction;
 	string database;
 	string table;
