@@ -258,7 +258,10 @@ impl<'a> Column<'a> {
         if let Some(values) = self.distinct {
             proof.add(over(values, |value| value.as_str().map_or(unknown, |v| pattern.match_value(v))));
         }
-        if self.tokens.is_some_and(|set| !pattern.tokens_allow(set)) {
+        let absent = |piece: &String| self.evidence.may_hold_text(self.name, piece) == Some(false);
+        if self.tokens.is_some_and(|set| !pattern.tokens_allow(set))
+            || (!pattern.case_insensitive && pattern.pieces.iter().any(absent))
+        {
             proof.add(Outcomes::FALSE);
         }
         self.outcomes(proof.outcomes, Outcomes::NULL)

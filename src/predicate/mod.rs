@@ -192,6 +192,11 @@ pub trait Evidence {
         let _ = (name, value);
         None
     }
+    /// `Some(false)` proves that no row of a text column holds `piece` anywhere; anything else proves nothing.
+    fn may_hold_text(&self, name: &str, piece: &str) -> Option<bool> {
+        let _ = (name, piece);
+        None
+    }
     /// `Some(false)` proves that no row of the dynamic column has `path`.
     fn may_have_path(&self, name: &str, path: &[String]) -> Option<bool> {
         let _ = (name, path);

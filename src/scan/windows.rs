@@ -1,10 +1,12 @@
 //! Evidence of the rows just decoded: within a block whose rows are in some order, most runs of rows are ruled out, or proven, by
-//! their smallest and largest value, which cost far less to find than the engine's filters cost to evaluate.
+//! their smallest and largest value, which cost far less to find than the engine's filters cost to evaluate. Text is searched as a
+//! whole, row ends and all: where a needle is in none of the bytes it is in no row.
 
 use std::cell::OnceCell;
 
-use arrow::array::{Array, ArrayRef, RecordBatch};
-use arrow::datatypes::SchemaRef;
+use arrow::array::{Array, ArrayRef, AsArray, GenericStringArray, OffsetSizeTrait, RecordBatch};
+use arrow::datatypes::{DataType, SchemaRef};
+use memchr::memmem;
 
 use crate::predicate::eval::evaluate;
 use crate::predicate::{BlockPredicate, ColumnStats, Evidence, Outcomes, Scalar};
@@ -41,12 +43,41 @@ impl Evidence for Window<'_> {
     fn has_column(&self, name: &str) -> bool {
         self.file.column_with_name(name).is_some()
     }
+
+    fn may_contain(&self, name: &str, value: &Scalar) -> Option<bool> {
+        self.may_hold_text(name, value.as_str()?)
+    }
+
+    fn may_hold_text(&self, name: &str, piece: &str) -> Option<bool> {
+        let (_, array, _) = self.columns.iter().find(|(column, _, _)| *column == name)?;
+        Some(memmem::find(text_of(array)?, piece.as_bytes()).is_some())
+    }
+}
+
+/// A dictionary with more text than this is not searched for every window again.
+const MAX_DICTIONARY: usize = 1 << 16;
+
+/// All bytes of a text column, in which the rows lie one after the other.
+fn text_of(array: &ArrayRef) -> Option<&[u8]> {
+    fn bytes<O: OffsetSizeTrait>(text: &GenericStringArray<O>) -> Option<&[u8]> {
+        let (first, last) = (text.value_offsets().first()?, text.value_offsets().last()?);
+        text.value_data().get(first.as_usize()..last.as_usize())
+    }
+    match array.data_type() {
+        DataType::Utf8 => bytes(array.as_string_opt::<i32>()?),
+        DataType::LargeUtf8 => bytes(array.as_string_opt::<i64>()?),
+        DataType::Dictionary(_, _) => {
+            let values = array.as_any_dictionary_opt()?.values().as_string_opt::<i32>()?;
+            bytes(values).filter(|text| text.len() <= MAX_DICTIONARY)
+        }
+        _ => None,
+    }
 }
 
 /// Statistics of columns whose smallest and largest value are found at the speed of memory. Text is left to the engine.
 fn stats_of(array: &ArrayRef) -> Option<ColumnStats> {
     let data_type = array.data_type();
-    if !(data_type.is_primitive() || matches!(data_type, arrow::datatypes::DataType::Boolean)) {
+    if !(data_type.is_primitive() || matches!(data_type, DataType::Boolean)) {
         return None;
     }
     let found = column_stats(array)?;
@@ -110,10 +141,44 @@ mod tests {
     use std::sync::Arc;
 
     use arrow::array::{Float64Array, Int64Array, StringArray};
-    use arrow::datatypes::{DataType, Field, Schema};
+    use arrow::compute::cast;
+    use arrow::datatypes::{Field, Schema};
 
     use super::*;
-    use crate::predicate::CompareOp;
+    use crate::predicate::{CompareOp, TextPattern};
+
+    #[test]
+    fn needles_that_are_nowhere_rule_windows_out() {
+        let file: SchemaRef = Arc::new(Schema::new(vec![Field::new("s", DataType::Utf8, true)]));
+        let texts = StringArray::from(vec![Some("ab"), Some("cd"), None, Some(""), Some("xéy"), Some("ab")]);
+        let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+        let plain: ArrayRef = Arc::new(texts);
+        use Verdict::{None as No, Some as May};
+        let all = [&plain, &cast(&plain, &DataType::LargeUtf8).unwrap(), &cast(&plain, &dictionary).unwrap()];
+        for (number, array) in all.into_iter().enumerate() {
+            let field = Field::new("s", array.data_type().clone(), true);
+            let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![Arc::clone(array)]).unwrap();
+            let judged = |predicate: &BlockPredicate| judge(&batch, &file, &[0], [2, 2, 2].into_iter(), predicate);
+            let text = |pattern| BlockPredicate::Text { column: "s".to_owned(), pattern };
+            let equals = |value: &str| BlockPredicate::Compare {
+                column: "s".to_owned(),
+                op: CompareOp::Eq,
+                value: Scalar::Str(value.to_owned()),
+            };
+            // a dictionary is searched as a whole
+            let only_first = if number == 2 { [May, May, May] } else { [May, No, No] };
+            assert_eq!(judged(&text(TextPattern::contains("cd"))), only_first);
+            // found across two rows: that proves nothing
+            assert_eq!(judged(&text(TextPattern::contains("bc")))[1..], if number == 2 { [May; 2] } else { [No; 2] });
+            assert_eq!(judged(&text(TextPattern::suffix("zz"))), [No; 3]);
+            assert_eq!(judged(&text(TextPattern::contains(""))), [May; 3]);
+            assert_eq!(judged(&equals("é")), if number == 2 { [May; 3] } else { [No, No, May] });
+            assert_eq!(judged(&equals("")), [May; 3]);
+            assert_eq!(judged(&equals("Ab")), [No; 3]);
+            let shouted = TextPattern { case_insensitive: true, ..TextPattern::contains("CD") };
+            assert_eq!(judged(&text(shouted)), [May; 3]);
+        }
+    }
 
     #[test]
     fn windows_are_ruled_out_and_proven() {
