@@ -273,7 +273,14 @@ static void ComplexFilterPushdown(ClientContext &context, LogicalGet &get, Funct
 			text = StringUtil::Contains(text, " OR ") ? "(" + text + ")" : text;
 		}
 	}
-	PruneByCatalog(context, bind_data, conjuncts);
+	auto by_index = false;
+	for (auto &id : get.GetColumnIds()) {
+		by_index = by_index || id.GetPrimaryIndex() == MultiFileReader::COLUMN_IDENTIFIER_FILE_INDEX;
+	}
+	if (!by_index) {
+		// the number of an extent among all is not known of a list that the catalog has shortened
+		PruneByCatalog(context, bind_data, conjuncts);
+	}
 	data.explain = StringUtil::Join(texts, " AND ");
 	data.explain_unknown = StringUtil::Join(unknown, "; ");
 }

@@ -25,8 +25,10 @@ void SetSample(ClientContext &context, const SampleOptions &options, RowSample &
 }
 
 bool RowSample::Contains(const string &file, uint32_t block, idx_t vector) const {
-	auto hash = CombineHash(CombineHash(Hash(seed), Hash(file.c_str(), file.size())),
-	                        CombineHash(Hash(uint64_t(block)), Hash(uint64_t(vector))));
+	// mixed after every part: what is only combined differs between two seeds by one constant for all vectors
+	auto hash = Hash(CombineHash(Hash(seed), Hash(file.c_str(), file.size())));
+	hash = Hash(CombineHash(hash, Hash(uint64_t(block))));
+	hash = Hash(CombineHash(hash, Hash(uint64_t(vector))));
 	return hash <= threshold;
 }
 

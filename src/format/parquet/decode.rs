@@ -212,7 +212,7 @@ impl Stream {
             let position = self.roots.binary_search(root).unwrap_or(usize::MAX);
             let column =
                 decoded.columns().get(position).ok_or_else(|| corrupt(format!("column {root} was not decoded")))?;
-            let mut column = fields::complete(column, field.data_type());
+            let mut column = fields::complete(column, field.data_type()).map_err(|error| corrupt(error.to_string()))?;
             if self.footer.intervals.columns.contains(root) {
                 column = interval::from_bytes(&column);
             }

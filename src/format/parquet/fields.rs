@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, StructArray, new_null_array};
 use arrow::datatypes::DataType;
+use arrow::error::ArrowError;
 use parquet::schema::types::{SchemaDescriptor, Type};
 
 use crate::format::ColumnPart;
@@ -56,27 +57,28 @@ fn collect(node: &Type, data_type: &DataType, parts: &[ColumnPart], first: usize
     }
 }
 
-/// `array`, decoded from some leaves of a column of type `full`, in that type: fields that were not read are NULL.
-pub(super) fn complete(array: &ArrayRef, full: &DataType) -> ArrayRef {
+/// `array`, decoded from some leaves of a column of type `full`, in that type: fields that were not read are NULL, also those that the
+/// schema requires, so that the type of the array says that they may be.
+pub(super) fn complete(array: &ArrayRef, full: &DataType) -> Result<ArrayRef, ArrowError> {
     let (DataType::Struct(fields), DataType::Struct(read)) = (full, array.data_type()) else {
-        return Arc::clone(array);
+        return Ok(Arc::clone(array));
     };
     if array.data_type() == full {
-        return Arc::clone(array);
+        return Ok(Arc::clone(array));
     }
     let array = array.as_struct();
     let mut columns = read.iter().zip(array.columns()).peekable();
-    let children = fields
-        .iter()
-        .map(|field| match columns.next_if(|(read, _)| read.name() == field.name()) {
-            Some((_, column)) => complete(column, field.data_type()),
+    let mut completed = Vec::with_capacity(fields.len());
+    let mut children = Vec::with_capacity(fields.len());
+    for field in fields {
+        let child = match columns.next_if(|(read, _)| read.name() == field.name()) {
+            Some((_, column)) => complete(column, field.data_type())?,
             None => new_null_array(field.data_type(), array.len()),
-        })
-        .collect();
-    // a required field that was not read is NULL all the same; nobody looks at it
-    let nullable = fields.iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
-    StructArray::try_new_with_length(nullable, children, array.nulls().cloned(), array.len())
-        .map_or_else(|_| Arc::new(array.clone()) as ArrayRef, |array| Arc::new(array))
+        };
+        completed.push(field.as_ref().clone().with_data_type(child.data_type().clone()).with_nullable(true));
+        children.push(child);
+    }
+    Ok(Arc::new(StructArray::try_new_with_length(completed.into(), children, array.nulls().cloned(), array.len())?))
 }
 
 #[cfg(test)]
@@ -138,13 +140,29 @@ mod tests {
             vec![Arc::new(s)],
             Some(nulls.clone()),
         ));
-        let whole = complete(&read, &full);
+        let whole = complete(&read, &full).unwrap();
         let whole = whole.as_struct();
         assert_eq!(whole.nulls(), Some(&nulls));
         assert_eq!(whole.column(0).null_count(), 2);
         let s = whole.column(1).as_struct();
         assert_eq!((s.column(0).null_count(), s.column(1).as_string::<i32>().value(0)), (2, "1"));
         let plain: ArrayRef = Arc::new(Int32Array::from(vec![1]));
-        assert_eq!(&complete(&plain, &DataType::Int32), &plain);
+        assert_eq!(&complete(&plain, &DataType::Int32).unwrap(), &plain);
+    }
+
+    /// A required field below the first level once made the outer struct one of the fields that were read alone.
+    #[test]
+    fn required_fields_at_any_depth_may_be_left_out() {
+        let inner = |fields: Vec<Field>| DataType::Struct(Fields::from(fields));
+        let required = Field::new("x", DataType::Int64, false);
+        let text = Field::new("y", DataType::Utf8, true);
+        let full = inner(vec![Field::new("n", inner(vec![required, text.clone()]), true)]);
+        let y: ArrayRef = Arc::new(StringArray::from(vec!["1", "2"]));
+        let n = StructArray::new(vec![text].into(), vec![y], None);
+        let outer = vec![Field::new("n", n.data_type().clone(), true)];
+        let read: ArrayRef = Arc::new(StructArray::new(outer.into(), vec![Arc::new(n)], None));
+        let whole = complete(&read, &full).unwrap();
+        let n = whole.as_struct().column(0).as_struct();
+        assert_eq!((n.num_columns(), n.column(0).null_count(), n.column(1).as_string::<i32>().value(1)), (2, 2, "2"));
     }
 }
