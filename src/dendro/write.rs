@@ -17,7 +17,7 @@ use rusqlite::{Connection, OpenFlags, params};
 
 use super::connect::{side_file, sqlite_error};
 use super::sniff::{APPLICATION_ID, SCHEMA_VERSIONS};
-use crate::format::parquet_types;
+use crate::format::parquet::check_columns;
 use crate::{Error, Result};
 
 /// The catalog of schema version 5, in the columns and constraints that the format's description gives.
@@ -95,7 +95,7 @@ impl ArchiveWriteOptions {
             return Err(Error::InvalidInput("a dendro stream needs a name: STREAM '…'".into()));
         }
         timestamp_column(schema, &self.ts_column)?;
-        parquet_types::check_columns(schema)
+        check_columns(schema)
     }
 }
 

@@ -181,9 +181,7 @@ pub unsafe extern "C" fn pns_writer_check(
             let (format, write, json_as_binary) = parse(&text(options))?;
             let (sink, _bytes) = crate::storage::sink::MemorySink::new("options");
             let schema = stored_schema(&schema, json_as_binary);
-            if format.name() == "parquet" {
-                crate::format::parquet_types::check_columns(&schema)?;
-            }
+            format.check(&schema, &write)?;
             format.start_extent(Box::new(sink), schema, &write).map(drop)
         })
     }

@@ -4,9 +4,11 @@
 pub mod cache;
 pub mod json_view;
 pub mod parquet;
-pub mod parquet_types;
+mod parts;
 pub mod registry;
 pub mod tlm;
+
+pub use parts::ColumnPart;
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -113,8 +115,7 @@ pub trait ExtentReader: Send + Sync {
         batch_rows: usize,
     ) -> Result<Box<dyn RowStream>> {
         let _ = batch_rows;
-        let columns: Vec<usize> = projection.iter().map(|part| part.column).collect();
-        Ok(Box::new(Some(self.read_rows(block, &columns, rows)?)))
+        Ok(Box::new(Some(self.read_rows(block, &ColumnPart::columns(projection), rows)?)))
     }
 }
 
@@ -127,22 +128,6 @@ pub trait RowStream: Send {
 impl RowStream for Option<RecordBatch> {
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         Ok(self.take())
-    }
-}
-
-/// A column of a projection, or of a struct some fields.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ColumnPart {
-    /// Index of the column in the schema, or of the field in its struct.
-    pub column: usize,
-    /// The fields of a struct that are wanted; empty for all of them. The others need not be read: they may come as NULL.
-    pub fields: Vec<ColumnPart>,
-}
-
-impl ColumnPart {
-    /// All of a column.
-    pub fn whole(column: usize) -> Self {
-        Self { column, fields: Vec::new() }
     }
 }
 

@@ -40,7 +40,7 @@ impl Rows {
         scan.counters.watch(reader.as_ref());
         let stream = reader.stream_rows(block, projection, rows, BATCH_ROWS)?;
         scan.counters.add_read_time(started);
-        let projection = projection.iter().map(|part| part.column).collect();
+        let projection = ColumnPart::columns(projection);
         Ok(Self { scan: Arc::clone(scan), reader: Arc::clone(reader), projection, stream, last: None })
     }
 

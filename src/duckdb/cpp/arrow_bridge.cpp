@@ -1,6 +1,7 @@
 // Arrow schemas and arrays of the core as DuckDB types and vectors.
 #include "arrow_bridge.hpp"
 
+#include "duckdb/common/arrow/arrow_converter.hpp"
 #include "duckdb/function/table/arrow/arrow_duck_schema.hpp"
 
 namespace pensieve {
@@ -51,6 +52,27 @@ ArrowColumns ReadArrowSchema(ClientContext &context, ArrowSchemaWrapper &schema,
 		result.names.push_back(std::move(name));
 	}
 	return result;
+}
+
+ClientProperties ArrowOptions(ClientContext &context) {
+	return ClientProperties("UTC", ArrowOffsetSize::REGULAR, false, false, true, ArrowFormatVersion::V1_0, &context);
+}
+
+void WriteArrowSchema(ClientContext &context, const vector<LogicalType> &types, const vector<string> &names,
+                      const char *target, ArrowSchemaWrapper &schema) {
+	auto options = ArrowOptions(context);
+	for (idx_t i = 0; i < types.size(); i++) {
+		// one column at a time first, so that a type without an Arrow form is reported with its column
+		ArrowSchemaWrapper probe;
+		try {
+			ArrowConverter::ToArrowSchema(&probe.arrow_schema, {types[i]}, {names[i]}, options);
+		} catch (std::exception &error) {
+			throw NotImplementedException(
+			    "Cannot write column \"%s\" of type %s to %s: %s; cast it, for example to VARCHAR", names[i],
+			    types[i].ToString(), target, ErrorData(error).RawMessage());
+		}
+	}
+	ArrowConverter::ToArrowSchema(&schema.arrow_schema, types, names, options);
 }
 
 ArrowBatch::ArrowBatch(ClientContext &context_p, shared_ptr<ArrowArrayWrapper> array_p,

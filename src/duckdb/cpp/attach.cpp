@@ -74,7 +74,7 @@ string StoreTransaction::ResolveDatabase(const string &name) {
 //! The columns as Arrow, and DuckDB's names of their types for messages.
 void ExportColumns(ClientContext &context, const vector<LogicalType> &types, const vector<string> &names,
                    const string &table, ArrowSchemaWrapper &schema, string &type_names) {
-	ClientProperties options("UTC", ArrowOffsetSize::REGULAR, false, false, true, ArrowFormatVersion::V1_0, &context);
+	auto options = ArrowOptions(context);
 	for (idx_t i = 0; i < types.size(); i++) {
 		type_names += (i == 0 ? "" : "\x1f") + types[i].ToString();
 	}

@@ -12,16 +12,26 @@ static string JsonAnd(const vector<string> &parts) {
 	return "{\"k\":\"and\",\"args\":[" + StringUtil::Join(parts, ",") + "]}";
 }
 
-vector<ColumnIndex> ExtentReader::SourceColumns(idx_t position) {
-	auto entry = expression_map.find(ProjectionIndex(position));
-	if (entry != expression_map.end()) {
-		return entry->second.column_indexes;
+//! Which file columns each position of the scan reads: one, or those of the expression that replaces it.
+void ExtentReader::FindSourceColumns() {
+	for (idx_t position = 0; position < column_indexes.size(); position++) {
+		auto entry = expression_map.find(ProjectionIndex(position));
+		if (entry != expression_map.end()) {
+			source_columns.push_back(entry->second.column_indexes);
+			continue;
+		}
+		auto column = column_ids[MultiFileLocalIndex(position)].GetId();
+		vector<ColumnIndex> source;
+		source.emplace_back(column, column_indexes[position].GetChildIndexes());
+		source_columns.push_back(std::move(source));
 	}
-	auto column = column_ids[MultiFileLocalIndex(position)].GetId();
-	vector<ColumnIndex> result;
-	result.emplace_back(column, position < column_indexes.size() ? column_indexes[position].GetChildIndexes()
-	                                                             : vector<ColumnIndex>());
-	return result;
+}
+
+//! Whether no row with such values passes a filter, as DuckDB judges.
+static bool Excludes(ClientContext &context, const TableFilter &filter, const BaseStatistics &stats) {
+	auto result = ExpressionFilter::GetExpressionFilter(filter, "pensieve scan").CheckStatistics(context, stats);
+	return result == FilterPropagateResult::FILTER_ALWAYS_FALSE ||
+	       result == FilterPropagateResult::FILTER_FALSE_OR_NULL;
 }
 
 //! Adds to a column that is read already what else is read of it.
@@ -44,6 +54,7 @@ void ExtentReader::LowerFilters() {
 		return;
 	}
 	lowered = true;
+	FindSourceColumns();
 	OrderBlocks();
 	unordered_set<idx_t> filtered;
 	vector<string> parts;
@@ -52,7 +63,7 @@ void ExtentReader::LowerFilters() {
 			auto position = entry.GetIndex().GetIndex();
 			filtered.insert(position);
 			auto &expression = *ExpressionFilter::GetExpressionFilter(entry.Filter(), "pensieve scan").expr;
-			auto sources = SourceColumns(position);
+			auto &sources = source_columns[position];
 			auto optional = ExpressionFilter::IsOptionalFilter(entry.Filter());
 			auto dynamic = HasDynamicPart(expression);
 			// the filter may be in other terms than the file's: its statistics say nothing about it then
@@ -97,7 +108,7 @@ void ExtentReader::LowerFilters() {
 		if (filter) {
 			filter_positions.push_back(position);
 		}
-		for (auto &column : SourceColumns(position)) {
+		for (auto &column : source_columns[position]) {
 			if (IsVirtual(column.GetPrimaryIndex())) {
 				continue;
 			}
@@ -119,7 +130,7 @@ PredicatePtr ExtentReader::LowerDynamic() {
 	}
 	vector<string> parts;
 	for (auto position : dynamic_filters) {
-		auto column = SourceColumns(position)[0].GetPrimaryIndex();
+		auto column = source_columns[position][0].GetPrimaryIndex();
 		auto &filter = filters->GetFilterByColumnIndex(ProjectionIndex(position));
 		auto &expression = *ExpressionFilter::GetExpressionFilter(filter, "pensieve scan").expr;
 		auto &name = arrow.names[column];
@@ -135,16 +146,10 @@ PredicatePtr ExtentReader::LowerDynamic() {
 
 bool ExtentReader::DynamicExcludes(ClientContext &context, uint32_t block) {
 	for (auto position : dynamic_filters) {
-		auto column = SourceColumns(position)[0].GetPrimaryIndex();
+		auto column = source_columns[position][0].GetPrimaryIndex();
 		bool exact;
 		auto stats = BlockStatistics(arrow.names[column], arrow.types[column], block, exact);
-		if (!stats) {
-			continue;
-		}
-		auto &filter = filters->GetFilterByColumnIndex(ProjectionIndex(position));
-		auto result = ExpressionFilter::GetExpressionFilter(filter, "pensieve scan").CheckStatistics(context, *stats);
-		if (result == FilterPropagateResult::FILTER_ALWAYS_FALSE ||
-		    result == FilterPropagateResult::FILTER_FALSE_OR_NULL) {
+		if (stats && Excludes(context, filters->GetFilterByColumnIndex(ProjectionIndex(position)), *stats)) {
 			return true;
 		}
 	}
@@ -161,14 +166,33 @@ bool ExtentReader::RowNumbersExclude(ClientContext &context, uint32_t block) {
 	NumericStats::SetMax(stats, Value::BIGINT(NumericCast<int64_t>(block_start[block] + rows - 1)));
 	stats.Set(StatsInfo::CANNOT_HAVE_NULL_VALUES);
 	for (auto position : row_number_filters) {
-		auto &filter = filters->GetFilterByColumnIndex(ProjectionIndex(position));
-		auto result = ExpressionFilter::GetExpressionFilter(filter, "pensieve scan").CheckStatistics(context, stats);
-		if (result == FilterPropagateResult::FILTER_ALWAYS_FALSE ||
-		    result == FilterPropagateResult::FILTER_FALSE_OR_NULL) {
+		if (Excludes(context, filters->GetFilterByColumnIndex(ProjectionIndex(position)), stats)) {
 			return true;
 		}
 	}
 	return false;
+}
+
+const char *ExtentReader::Excluded(ClientContext &context, const ExtentGlobalState &gstate, uint32_t block) {
+	// filters that only DuckDB can read (ranges and bitmaps of a join's keys)
+	if (!dynamic_filters.empty() && pns_scan_uses(gstate.scan.get(), "dynamic_filter") &&
+	    DynamicExcludes(context, block)) {
+		return "dynamic_filter";
+	}
+	if (RowNumbersExclude(context, block)) {
+		return "minmax";
+	}
+	if (gstate.sample.active) {
+		auto rows = pns_reader_block_rows(reader.get(), block);
+		auto any = false;
+		for (idx_t row = 0; row < rows && !any; row += STANDARD_VECTOR_SIZE) {
+			any = gstate.sample.Contains(file.path, block, row / STANDARD_VECTOR_SIZE);
+		}
+		if (!any) {
+			return "sample";
+		}
+	}
+	return nullptr;
 }
 
 bool ExtentReader::TryInitializeScan(ClientContext &context, GlobalTableFunctionState &gstate_p,
@@ -188,30 +212,10 @@ bool ExtentReader::TryInitializeScan(ClientContext &context, GlobalTableFunction
 			rows_done += pns_reader_block_rows(reader.get(), block);
 			continue;
 		}
-		if (!dynamic_filters.empty() && pns_scan_uses(gstate.scan.get(), "dynamic_filter") &&
-		    DynamicExcludes(context, block)) {
-			// filters that only DuckDB can read (ranges and bitmaps of a join's keys)
-			pns_scan_skip_block(gstate.scan.get(), "dynamic_filter");
+		if (auto evidence = Excluded(context, gstate, block)) {
+			pns_scan_skip_block(gstate.scan.get(), evidence);
 			rows_done += pns_reader_block_rows(reader.get(), block);
 			continue;
-		}
-		if (RowNumbersExclude(context, block)) {
-			pns_scan_skip_block(gstate.scan.get(), "minmax");
-			rows_done += pns_reader_block_rows(reader.get(), block);
-			continue;
-		}
-		if (gstate.sample.active) {
-			auto vectors =
-			    (pns_reader_block_rows(reader.get(), block) + STANDARD_VECTOR_SIZE - 1) / STANDARD_VECTOR_SIZE;
-			auto any = false;
-			for (idx_t vector = 0; vector < vectors && !any; vector++) {
-				any = gstate.sample.Contains(file.path, block, vector);
-			}
-			if (!any) {
-				pns_scan_skip_block(gstate.scan.get(), "sample");
-				rows_done += pns_reader_block_rows(reader.get(), block);
-				continue;
-			}
 		}
 		if (state.owner != number) {
 			state.owner = number;

@@ -47,28 +47,6 @@ struct ExtentCopyBatch : public PreparedBatchData {
 	vector<pair<BlockPtr, idx_t>> blocks;
 };
 
-//! How DuckDB's types are written as Arrow: nothing lost, plain offsets, no views (every Arrow reader takes those).
-ClientProperties ArrowOptions(ClientContext &context) {
-	return ClientProperties("UTC", ArrowOffsetSize::REGULAR, false, false, true, ArrowFormatVersion::V1_0, &context);
-}
-
-void WriteSchema(ClientContext &context, const ExtentCopyBindData &bind_data, ArrowSchema *schema) {
-	auto options = ArrowOptions(context);
-	for (idx_t i = 0; i < bind_data.types.size(); i++) {
-		// one column at a time first, so that a type without an Arrow form is reported with its column
-		ArrowSchemaWrapper probe;
-		try {
-			ArrowConverter::ToArrowSchema(&probe.arrow_schema, {bind_data.types[i]}, {bind_data.names[i]}, options);
-		} catch (std::exception &error) {
-			throw NotImplementedException(
-			    "Cannot write column \"%s\" of type %s to an extent: %s; cast it, for example to "
-			    "VARCHAR",
-			    bind_data.names[i], bind_data.types[i].ToString(), ErrorData(error).RawMessage());
-		}
-	}
-	ArrowConverter::ToArrowSchema(schema, bind_data.types, bind_data.names, options);
-}
-
 //! Encodes the rows as one block, or, where blocks are smaller than the vectors DuckDB hands over, as several.
 vector<pair<BlockPtr, idx_t>> EncodeBlocks(ClientContext &context, const ExtentCopyBindData &bind_data,
                                            PnsWriter *writer, ColumnDataCollection &rows) {
@@ -154,8 +132,8 @@ struct HostSink {
 
 } // namespace
 
-static Value SingleValue(const Identifier &name, const vector<Value> &values) {
-	if (values.size() != 1) {
+Value SingleValue(const Identifier &name, const vector<Value> &values, bool null_allowed) {
+	if (values.size() != 1 || (values[0].IsNull() && !null_allowed)) {
 		throw BinderException("%s requires exactly one argument", StringUtil::Upper(name.GetIdentifierName()));
 	}
 	return values[0];
@@ -236,7 +214,7 @@ static unique_ptr<FunctionData> CopyBind(ClientContext &context, CopyFunctionBin
 	}
 	result->options = options + "}";
 	ArrowSchemaWrapper schema;
-	WriteSchema(context, *result, &schema.arrow_schema);
+	WriteArrowSchema(context, result->types, result->names, "an extent", schema);
 	char *error = nullptr;
 	auto status =
 	    pns_writer_check(result->options.c_str(), reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), &error);
@@ -257,7 +235,7 @@ static unique_ptr<GlobalFunctionData> CopyInitGlobal(ClientContext &context, Fun
 	auto &fs = FileSystem::GetFileSystem(context);
 	auto result = make_uniq<ExtentCopyGlobalState>();
 	ArrowSchemaWrapper schema;
-	WriteSchema(context, bind_data, &schema.arrow_schema);
+	WriteArrowSchema(context, bind_data.types, bind_data.names, "an extent", schema);
 	PnsWriter *writer = nullptr;
 	char *error = nullptr;
 	int status;

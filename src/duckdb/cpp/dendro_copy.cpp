@@ -46,10 +46,6 @@ struct DendroCopyState : public GlobalFunctionData {
 	optional_ptr<CopyFunctionFileStatistics> statistics;
 };
 
-ClientProperties ArrowOptions(ClientContext &context) {
-	return ClientProperties("UTC", ArrowOffsetSize::REGULAR, false, false, true, ArrowFormatVersion::V1_0, &context);
-}
-
 void Flush(DendroCopyState &state) {
 	if (!state.rows || state.rows->RowCount() == 0) {
 		return;
@@ -58,23 +54,6 @@ void Flush(DendroCopyState &state) {
 	state.rows.reset();
 	char *error = nullptr;
 	Check(pns_dendro_writer_append(state.writer.get(), reinterpret_cast<::ArrowArray *>(&array), &error), error);
-}
-
-void WriteSchema(ClientContext &context, const DendroCopyBindData &bind_data, ArrowSchema *schema) {
-	auto options = ArrowOptions(context);
-	for (idx_t i = 0; i < bind_data.types.size(); i++) {
-		// one column at a time first, so that a type without an Arrow form is reported with its column
-		ArrowSchemaWrapper probe;
-		try {
-			ArrowConverter::ToArrowSchema(&probe.arrow_schema, {bind_data.types[i]}, {bind_data.names[i]}, options);
-		} catch (std::exception &error) {
-			throw NotImplementedException("Cannot write column \"%s\" of type %s to a dendro archive: %s; cast it, for "
-			                              "example to VARCHAR",
-			                              bind_data.names[i], bind_data.types[i].ToString(),
-			                              ErrorData(error).RawMessage());
-		}
-	}
-	ArrowConverter::ToArrowSchema(schema, bind_data.types, bind_data.names, options);
 }
 
 const char *const OPTIONS =
@@ -95,10 +74,8 @@ static unique_ptr<FunctionData> DendroCopyBind(ClientContext &context, CopyFunct
 	for (auto &[name, values] : input.info.options) {
 		auto text = StringUtil::Lower(name.GetIdentifierName());
 		if (text == "labels" || text == "metadata") {
-			if (values.size() != 1) {
-				throw BinderException("%s requires exactly one argument", StringUtil::Upper(text));
-			}
-			parts.push_back(QuoteJson(text) + ":" + DendroLabelsJson(values[0], StringUtil::Upper(text)));
+			parts.push_back(QuoteJson(text) + ":" +
+			                DendroLabelsJson(SingleValue(name, values), StringUtil::Upper(text)));
 			continue;
 		}
 		auto number = text == "segment_rows" || text == "segment_bytes";
@@ -106,11 +83,9 @@ static unique_ptr<FunctionData> DendroCopyBind(ClientContext &context, CopyFunct
 			throw BinderException("Unrecognized option \"%s\" for dendro archives; the options are %s",
 			                      name.GetIdentifierName(), OPTIONS);
 		}
-		if (values.size() != 1 || values[0].IsNull()) {
-			throw BinderException("%s requires exactly one argument", StringUtil::Upper(text));
-		}
+		auto given = SingleValue(name, values, false);
 		if (number) {
-			auto value = values[0].DefaultCastAs(LogicalType::BIGINT);
+			auto value = given.DefaultCastAs(LogicalType::BIGINT);
 			if (BigIntValue::Get(value) <= 0) {
 				throw BinderException("%s must be at least 1", StringUtil::Upper(text));
 			}
@@ -119,7 +94,7 @@ static unique_ptr<FunctionData> DendroCopyBind(ClientContext &context, CopyFunct
 		}
 		has_stream = has_stream || text == "stream";
 		has_time = has_time || text == "ts_column";
-		parts.push_back(QuoteJson(text) + ":" + QuoteJson(values[0].ToString()));
+		parts.push_back(QuoteJson(text) + ":" + QuoteJson(given.ToString()));
 	}
 	if (!has_stream || !has_time) {
 		throw BinderException("A dendro archive needs %s; the options are %s",
@@ -130,7 +105,7 @@ static unique_ptr<FunctionData> DendroCopyBind(ClientContext &context, CopyFunct
 	}
 	result->options = "{" + StringUtil::Join(parts, ",") + "}";
 	ArrowSchemaWrapper schema;
-	WriteSchema(context, *result, &schema.arrow_schema);
+	WriteArrowSchema(context, result->types, result->names, "a dendro archive", schema);
 	char *error = nullptr;
 	auto status = pns_dendro_writer_check(result->options.c_str(),
 	                                      reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), &error);
@@ -143,7 +118,7 @@ static unique_ptr<GlobalFunctionData> DendroCopyInit(ClientContext &context, Fun
                                                      const string &path) {
 	auto &bind_data = bind_data_p.Cast<DendroCopyBindData>();
 	ArrowSchemaWrapper schema;
-	WriteSchema(context, bind_data, &schema.arrow_schema);
+	WriteArrowSchema(context, bind_data.types, bind_data.names, "a dendro archive", schema);
 	auto result = make_uniq<DendroCopyState>();
 	auto local = DendroPath(context, path);
 	auto target = DendroPath(context, bind_data.target);

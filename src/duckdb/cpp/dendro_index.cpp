@@ -83,9 +83,6 @@ unique_ptr<DendroIndexTest> DendroIndexTest::Bind(ClientContext &context, const 
 		throw BinderException("read_dendro(\"%s\"): index_function %s cannot be called: %s", path, call,
 		                      Message(error));
 	}
-	if (argument) {
-		result->argument = *argument;
-	}
 	return result;
 }
 

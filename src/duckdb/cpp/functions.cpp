@@ -197,17 +197,6 @@ bool ExtentInterface::SupportsReadAhead(const MultiFileBindData &bind_data) cons
 // Pushdown and EXPLAIN
 //===--------------------------------------------------------------------===//
 
-static bool MentionsVirtualColumn(const LogicalGet &get, const Expression &filter) {
-	auto found = false;
-	ExpressionIterator::VisitExpression<BoundColumnRefExpression>(
-	    filter, [&](const BoundColumnRefExpression &reference) {
-		    auto index = reference.Binding().column_index;
-		    auto &ids = get.GetColumnIds();
-		    found = found || index >= ids.size() || ids[index].IsVirtualColumn();
-	    });
-	return found;
-}
-
 static void ComplexFilterPushdown(ClientContext &context, LogicalGet &get, FunctionData *bind_data_p,
                                   vector<unique_ptr<Expression>> &filters) {
 	auto &bind_data = bind_data_p->Cast<MultiFileBindData>();
@@ -216,13 +205,6 @@ static void ComplexFilterPushdown(ClientContext &context, LogicalGet &get, Funct
 		data.listed_files = bind_data.file_list->GetTotalFileCount();
 	}
 	ExtentScanFunction::MultiFileComplexFilterPushdown(context, get, bind_data_p, filters);
-	for (auto &filter : filters) {
-		if (MentionsVirtualColumn(get, *filter)) {
-			// DuckDB 2.0.0 copies the filters of such a scan by the type of a real column and stops with an internal
-			// error
-			get.function.late_materialization = false;
-		}
-	}
 	vector<string> texts;
 	vector<string> unknown;
 	vector<string> conjuncts;
@@ -234,8 +216,13 @@ static void ComplexFilterPushdown(ClientContext &context, LogicalGet &get, Funct
 		    *filter, [&](const BoundColumnRefExpression &reference) {
 			    auto &ids = get.GetColumnIds();
 			    auto index = reference.Binding().column_index;
-			    if (reference.Binding().table_index != get.table_index || index >= ids.size() ||
-				    ids[index].IsVirtualColumn() || ids[index].HasChildren()) {
+			    auto virtual_column = index >= ids.size() || ids[index].IsVirtualColumn();
+			    if (virtual_column) {
+				    // DuckDB 2.0.0 copies the filters of such a scan by the type of a real column and stops with an
+				    // internal error
+				    get.function.late_materialization = false;
+			    }
+			    if (reference.Binding().table_index != get.table_index || virtual_column || ids[index].HasChildren()) {
 				    plain = false;
 				    return;
 			    }

@@ -89,7 +89,7 @@ void ExtentReader::FillColumn(ClientContext &context, ExtentLocalState &state, c
 	if (expression != expression_map.end()) {
 		DataChunk source;
 		vector<LogicalType> types;
-		auto sources = SourceColumns(position);
+		auto &sources = source_columns[position];
 		for (auto &column : sources) {
 			types.push_back(arrow.types[column.GetPrimaryIndex()]);
 		}
@@ -106,7 +106,7 @@ void ExtentReader::FillColumn(ClientContext &context, ExtentLocalState &state, c
 		executor->ExecuteExpression(source, target);
 		return;
 	}
-	auto column = SourceColumns(position)[0].GetPrimaryIndex();
+	auto column = source_columns[position][0].GetPrimaryIndex();
 	if (IsVirtual(column)) {
 		auto data = FlatVector::GetDataMutable<int64_t>(target);
 		auto first = block_start[state.block] + window.block_row;

@@ -52,10 +52,7 @@ struct StoreCopyData {
 //===--------------------------------------------------------------------===//
 
 string One(const Identifier &name, const vector<Value> &values) {
-	if (values.size() != 1 || values[0].IsNull()) {
-		throw BinderException("%s requires exactly one argument", StringUtil::Upper(name.GetIdentifierName()));
-	}
-	return values[0].ToString();
+	return SingleValue(name, values, false).ToString();
 }
 
 bool Flag(const Identifier &name, const vector<Value> &values) {
@@ -153,10 +150,14 @@ StoreCopyData ReadOptions(ClientContext &context, const CopyInfo &info) {
 //===--------------------------------------------------------------------===//
 
 //! The extents being written and the transaction that makes them visible.
-struct StoreCopyGlobalState : public GlobalSinkState {
+struct StoreCopyGlobalState : public ExtentSinkState {
+	~StoreCopyGlobalState() override {
+		// before what it writes for
+		sink.reset();
+	}
+
 	shared_ptr<Store> store;
 	TxPtr transaction;
-	unique_ptr<ExtentSink> sink;
 };
 
 struct StoreCopySourceState : public GlobalSourceState {
@@ -210,18 +211,16 @@ vector<Identifier> MatchColumns(const StoreCopyData &data, const StoreTable &tab
 	return names;
 }
 
-class PhysicalStoreCopy : public PhysicalOperator {
+class PhysicalStoreCopy : public ExtentSinkOperator {
   public:
 	static constexpr const PhysicalOperatorType TYPE = PhysicalOperatorType::EXTENSION;
 
 	PhysicalStoreCopy(PhysicalPlan &plan, vector<LogicalType> types, idx_t cardinality, StoreCopyData data_p,
 	                  bool parallel_p)
-	    : PhysicalOperator(plan, PhysicalOperatorType::EXTENSION, std::move(types), cardinality),
-	      data(std::move(data_p)), parallel(parallel_p) {
+	    : ExtentSinkOperator(plan, std::move(types), cardinality, parallel_p), data(std::move(data_p)) {
 	}
 
 	StoreCopyData data;
-	bool parallel;
 
 	string GetName() const override {
 		return "PENSIEVE_COPY";
@@ -245,24 +244,15 @@ class PhysicalStoreCopy : public PhysicalOperator {
 		result->sink->bind_data->Cast<ExtentCopyBindData>().sorts = true;
 		return std::move(result);
 	}
-	unique_ptr<LocalSinkState> GetLocalSinkState(ExecutionContext &) const override {
-		return make_uniq<ExtentSinkThread>();
-	}
 	SinkResultType Sink(ExecutionContext &context, DataChunk &chunk, OperatorSinkInput &input) const override {
+		auto result = ExtentSinkOperator::Sink(context, chunk, input);
 		auto &sink = *input.global_state.Cast<StoreCopyGlobalState>().sink;
-		auto &thread = input.local_state.Cast<ExtentSinkThread>();
-		sink.Append(context, thread, chunk);
 		if (data.extent_bytes.IsValid() && sink.Bytes() >= data.extent_bytes.GetIndex()) {
 			// one thread writes, so nothing of the extent is elsewhere
-			sink.Combine(context, thread);
+			sink.Combine(context, input.local_state.Cast<ExtentSinkThread>());
 			sink.Finish(context.client);
 		}
-		return SinkResultType::NEED_MORE_INPUT;
-	}
-	SinkCombineResultType Combine(ExecutionContext &context, OperatorSinkCombineInput &input) const override {
-		auto &sink = *input.global_state.Cast<StoreCopyGlobalState>().sink;
-		sink.Combine(context, input.local_state.Cast<ExtentSinkThread>());
-		return SinkCombineResultType::FINISHED;
+		return result;
 	}
 	SinkFinalizeType Finalize(Pipeline &, Event &, ClientContext &context,
 	                          OperatorSinkFinalizeInput &input) const override {
@@ -272,16 +262,6 @@ class PhysicalStoreCopy : public PhysicalOperator {
 		Check(pns_tx_commit(global.transaction.get(), &error), error);
 		return SinkFinalizeType::READY;
 	}
-	bool IsSink() const override {
-		return true;
-	}
-	bool ParallelSink() const override {
-		return parallel;
-	}
-	bool SinkOrderDependent() const override {
-		return !parallel;
-	}
-
 	unique_ptr<GlobalSourceState> GetGlobalSourceState(ClientContext &) const override {
 		return make_uniq<StoreCopySourceState>();
 	}
@@ -307,9 +287,6 @@ class PhysicalStoreCopy : public PhysicalOperator {
 			chunk.data[1].Append(Value::LIST(LogicalType::VARCHAR, std::move(files)));
 		}
 		return SourceResultType::FINISHED;
-	}
-	bool IsSource() const override {
-		return true;
 	}
 };
 

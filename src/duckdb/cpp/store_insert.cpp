@@ -81,6 +81,27 @@ idx_t ExtentSink::Bytes() {
 	return writer ? function.file_size_bytes(*writer) : 0;
 }
 
+ExtentSinkOperator::ExtentSinkOperator(PhysicalPlan &plan, vector<LogicalType> types, idx_t cardinality,
+                                       bool parallel_p)
+    : PhysicalOperator(plan, PhysicalOperatorType::EXTENSION, std::move(types), cardinality), parallel(parallel_p) {
+}
+
+unique_ptr<LocalSinkState> ExtentSinkOperator::GetLocalSinkState(ExecutionContext &) const {
+	return make_uniq<ExtentSinkThread>();
+}
+
+SinkResultType ExtentSinkOperator::Sink(ExecutionContext &context, DataChunk &chunk, OperatorSinkInput &input) const {
+	auto &sink = *input.global_state.Cast<ExtentSinkState>().sink;
+	sink.Append(context, input.local_state.Cast<ExtentSinkThread>(), chunk);
+	return SinkResultType::NEED_MORE_INPUT;
+}
+
+SinkCombineResultType ExtentSinkOperator::Combine(ExecutionContext &context, OperatorSinkCombineInput &input) const {
+	auto &sink = *input.global_state.Cast<ExtentSinkState>().sink;
+	sink.Combine(context, input.local_state.Cast<ExtentSinkThread>());
+	return SinkCombineResultType::FINISHED;
+}
+
 namespace {
 
 //! Readers of a store with a magic of its own know one format.
@@ -89,15 +110,15 @@ string FormatFor(ClientContext &context, const Store &store) {
 	return setting.IsNull() || !store.magic.empty() ? "tlm" : setting.ToString();
 }
 
-struct StoreInsertGlobalState : public GlobalSinkState {
+struct StoreInsertGlobalState : public ExtentSinkState {
 	StoreInsertGlobalState(ClientContext &context, StoreTransaction &transaction_p, const StoreTable &table)
-	    : transaction(transaction_p),
-	      sink(context, *table.store, transaction_p.handle.get(), table.database, table.name,
-		       FormatFor(context, *table.store), identifier_map_t<vector<Value>>(), table.names, table.types) {
+	    : transaction(transaction_p) {
+		sink = make_uniq<ExtentSink>(context, *table.store, transaction_p.handle.get(), table.database, table.name,
+		                             FormatFor(context, *table.store), identifier_map_t<vector<Value>>(), table.names,
+		                             table.types);
 	}
 
 	StoreTransaction &transaction;
-	ExtentSink sink;
 };
 
 struct StoreInsertSourceState : public GlobalSourceState {
@@ -105,22 +126,21 @@ struct StoreInsertSourceState : public GlobalSourceState {
 };
 
 //! INSERT into a table, or creation of one with rows.
-class StoreInsert : public PhysicalOperator {
+class StoreInsert : public ExtentSinkOperator {
   public:
 	static constexpr const PhysicalOperatorType TYPE = PhysicalOperatorType::EXTENSION;
 
 	StoreInsert(PhysicalPlan &plan, vector<LogicalType> types, idx_t cardinality, Catalog &catalog_p,
 	            optional_ptr<StoreTableEntry> table_p, SchemaCatalogEntry *schema_p,
 	            unique_ptr<BoundCreateTableInfo> info_p, bool parallel_p)
-	    : PhysicalOperator(plan, PhysicalOperatorType::EXTENSION, std::move(types), cardinality), catalog(catalog_p),
-	      table(table_p), schema(schema_p), info(std::move(info_p)), parallel(parallel_p) {
+	    : ExtentSinkOperator(plan, std::move(types), cardinality, parallel_p), catalog(catalog_p), table(table_p),
+	      schema(schema_p), info(std::move(info_p)) {
 	}
 
 	Catalog &catalog;
 	optional_ptr<StoreTableEntry> table;
 	SchemaCatalogEntry *schema;
 	unique_ptr<BoundCreateTableInfo> info;
-	bool parallel;
 
 	string GetName() const override {
 		return info ? "PENSIEVE_CREATE_TABLE_AS" : "PENSIEVE_INSERT";
@@ -138,39 +158,16 @@ class StoreInsert : public PhysicalOperator {
 		}
 		return make_uniq<StoreInsertGlobalState>(context, transaction, *target->table);
 	}
-	unique_ptr<LocalSinkState> GetLocalSinkState(ExecutionContext &) const override {
-		return make_uniq<ExtentSinkThread>();
-	}
-	SinkResultType Sink(ExecutionContext &context, DataChunk &chunk, OperatorSinkInput &input) const override {
-		auto &sink = input.global_state.Cast<StoreInsertGlobalState>().sink;
-		sink.Append(context, input.local_state.Cast<ExtentSinkThread>(), chunk);
-		return SinkResultType::NEED_MORE_INPUT;
-	}
-	SinkCombineResultType Combine(ExecutionContext &context, OperatorSinkCombineInput &input) const override {
-		auto &sink = input.global_state.Cast<StoreInsertGlobalState>().sink;
-		sink.Combine(context, input.local_state.Cast<ExtentSinkThread>());
-		return SinkCombineResultType::FINISHED;
-	}
 	SinkFinalizeType Finalize(Pipeline &, Event &, ClientContext &context,
 	                          OperatorSinkFinalizeInput &input) const override {
 		auto &global = input.global_state.Cast<StoreInsertGlobalState>();
-		global.sink.Finish(context);
+		global.sink->Finish(context);
 		auto &transaction = global.transaction;
 		// later reads of this transaction see the rows
 		lock_guard<mutex> guard(transaction.lock);
 		transaction.tables.clear();
 		return SinkFinalizeType::READY;
 	}
-	bool IsSink() const override {
-		return true;
-	}
-	bool ParallelSink() const override {
-		return parallel;
-	}
-	bool SinkOrderDependent() const override {
-		return !parallel;
-	}
-
 	unique_ptr<GlobalSourceState> GetGlobalSourceState(ClientContext &) const override {
 		return make_uniq<StoreInsertSourceState>();
 	}
@@ -181,12 +178,9 @@ class StoreInsert : public PhysicalOperator {
 		}
 		state.done = true;
 		auto &global = sink_state->Cast<StoreInsertGlobalState>();
-		chunk.SetValue(0, 0, Value::BIGINT(NumericCast<int64_t>(global.sink.rows.load())));
+		chunk.SetValue(0, 0, Value::BIGINT(NumericCast<int64_t>(global.sink->rows.load())));
 		chunk.SetChildCardinality(1);
 		return SourceResultType::FINISHED;
-	}
-	bool IsSource() const override {
-		return true;
 	}
 };
 

@@ -18,6 +18,7 @@ use super::open::Footer;
 use super::page_header;
 use super::page_index::{Wanted, chunk_range};
 use super::{fields, interval};
+use crate::format::parts::as_decoded;
 use crate::format::{BlockId, ColumnPart, RowRanges, RowStream};
 use crate::{Error, Result};
 
@@ -34,7 +35,7 @@ pub(super) fn read(
     projection: &[usize],
     rows: Option<&RowRanges>,
 ) -> Result<RecordBatch> {
-    let parts: Vec<ColumnPart> = projection.iter().map(|root| ColumnPart::whole(*root)).collect();
+    let parts = ColumnPart::all_whole(projection);
     let mut stream = Stream::open(file, footer, arrow, block, &parts, rows, DECODE_ROWS)?;
     let mut batches = Vec::new();
     while let Some(batch) = stream.next_batch()? {
@@ -93,7 +94,7 @@ impl Stream {
             Some(rows) => checked_rows(path, block, rows, total)?,
             None => total,
         };
-        let columns: Vec<usize> = projection.iter().map(|part| part.column).collect();
+        let columns = ColumnPart::columns(projection);
         footer.check_readable(path, &columns)?;
         let schema = projected(path, arrow.schema(), &columns)?;
         let left = usize::try_from(count)
@@ -207,7 +208,6 @@ impl Stream {
     fn arrange(&self, decoded: &RecordBatch) -> Result<RecordBatch> {
         let corrupt = |what: String| Error::corrupt(self.file.path(), place(self.block), what);
         let mut columns = Vec::with_capacity(self.projection.len());
-        let mut fields = Vec::with_capacity(self.projection.len());
         for (root, field) in self.projection.iter().zip(self.schema.fields()) {
             let position = self.roots.binary_search(root).unwrap_or(usize::MAX);
             let column =
@@ -216,14 +216,9 @@ impl Stream {
             if self.footer.intervals.columns.contains(root) {
                 column = interval::from_bytes(&column);
             }
-            fields.push(if column.data_type() == field.data_type() {
-                Arc::clone(field)
-            } else {
-                Arc::new(field.as_ref().clone().with_data_type(column.data_type().clone()))
-            });
             columns.push(column);
         }
-        let schema = Arc::new(Schema::new_with_metadata(fields, self.schema.metadata().clone()));
+        let schema = as_decoded(&self.schema, &columns);
         let options = RecordBatchOptions::new().with_row_count(Some(decoded.num_rows()));
         RecordBatch::try_new_with_options(schema, columns, &options).map_err(|error| corrupt(error.to_string()))
     }

@@ -12,21 +12,15 @@ use crate::format::ColumnPart;
 /// The leaves, in file order, that hold the columns and fields of `parts`. Only the fields of plain structs can be told apart:
 /// lists and maps are read whole.
 pub(super) fn leaves(schema: &SchemaDescriptor, arrow: &[DataType], parts: &[ColumnPart]) -> Vec<usize> {
+    let wanted = ColumnPart::by_column(parts);
     let mut leaves = Vec::new();
     let mut first = 0;
     for (root, node) in schema.root_schema().get_fields().iter().enumerate() {
-        let wanted: Vec<&ColumnPart> = parts.iter().filter(|part| part.column == root).collect();
-        let whole = wanted.iter().any(|part| part.fields.is_empty());
-        if let Some(data_type) = arrow.get(root) {
-            for part in &wanted {
-                let fields = if whole { &[][..] } else { &part.fields };
-                collect(node, data_type, fields, first, &mut leaves);
-            }
+        if let (Some(fields), Some(data_type)) = (wanted.get(&root), arrow.get(root)) {
+            collect(node, data_type, fields, first, &mut leaves);
         }
         first += count(node);
     }
-    leaves.sort_unstable();
-    leaves.dedup();
     leaves
 }
 
@@ -34,24 +28,20 @@ fn count(node: &Type) -> usize {
     if node.is_primitive() { 1 } else { node.get_fields().iter().map(|field| count(field)).sum() }
 }
 
-/// Whether fields of `node` can be left out: it is a struct there and here, field by field.
-fn is_struct(node: &Type, data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Struct(fields) if !node.is_primitive() && fields.len() == node.get_fields().len())
-}
-
 fn collect(node: &Type, data_type: &DataType, parts: &[ColumnPart], first: usize, leaves: &mut Vec<usize>) {
-    let DataType::Struct(fields) = data_type else {
-        leaves.extend(first..first + count(node));
-        return;
+    // fields can be left out of what is a struct there and here, field by field
+    let fields = match data_type {
+        DataType::Struct(fields) if !node.is_primitive() && fields.len() == node.get_fields().len() => fields,
+        _ => return leaves.extend(first..first + count(node)),
     };
-    if parts.is_empty() || !is_struct(node, data_type) {
-        leaves.extend(first..first + count(node));
-        return;
+    if parts.is_empty() {
+        return leaves.extend(first..first + count(node));
     }
+    let wanted = ColumnPart::by_column(parts);
     let mut start = first;
     for (index, (child, field)) in node.get_fields().iter().zip(fields).enumerate() {
-        for part in parts.iter().filter(|part| part.column == index) {
-            collect(child, field.data_type(), &part.fields, start, leaves);
+        if let Some(parts) = wanted.get(&index) {
+            collect(child, field.data_type(), parts, start, leaves);
         }
         start += count(child);
     }

@@ -53,9 +53,7 @@ impl Intervals {
             if !self.columns.contains(&index) {
                 return Ok(Arc::clone(field));
             }
-            let (Type::PrimitiveType { basic_info, physical_type, type_length, .. }, true) =
-                (field.as_ref(), field.is_primitive())
-            else {
+            let Type::PrimitiveType { basic_info, physical_type, type_length, .. } = field.as_ref() else {
                 return Err(ParquetError::General(format!("INTERVAL column {index} is a group")));
             };
             let plain = Type::primitive_type_builder(basic_info.name(), *physical_type)

@@ -33,6 +33,7 @@ mod page_header;
 mod page_index;
 mod pages;
 mod reader;
+mod types;
 mod writer;
 
 #[cfg(test)]
@@ -43,6 +44,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 
 pub use reader::ParquetReader;
+pub use types::check_columns;
 pub use writer::ParquetWriter;
 
 use super::{ExtentReader, ExtentWriter, SegmentFormat, WriteOptions};

@@ -233,7 +233,7 @@ impl ExtentReader for ParquetReader {
     ) -> Result<Box<dyn RowStream>> {
         let (row_group, _) = self.evidence(block)?;
         let footer = &self.parsed.footer;
-        let columns: Vec<usize> = projection.iter().map(|part| part.column).collect();
+        let columns = ColumnPart::columns(projection);
         let dictionaries = self.parsed.dictionaries.get(self.file.path(), footer, row_group, &columns);
         let arrow = dictionaries.as_ref().unwrap_or(&footer.arrow);
         Ok(Box::new(Stream::open(&self.file, footer, arrow, block, projection, Some(rows), batch_rows)?))

@@ -4,8 +4,8 @@
 use std::io;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, new_empty_array};
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::SchemaRef;
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
@@ -14,6 +14,7 @@ use parquet::file::writer::SerializedFileWriter;
 use super::BLOCK_STATS_KEY;
 use super::fetch::guarded;
 use super::layout::Layout;
+use super::types::check_columns;
 use crate::dictionary::encode_columns;
 use crate::format::{BlockEncoder, EncodedBlock, ExtentWriteResult, ExtentWriter, WriteOptions};
 use crate::stats::block::BlockStats;
@@ -30,28 +31,8 @@ const MAX_ROW_GROUPS: usize = i16::MAX as usize;
 /// # Errors
 /// See [`Layout::new`]. The message names the column.
 pub(super) fn check(schema: &SchemaRef, options: &WriteOptions) -> Result<()> {
-    for field in schema.fields() {
-        let alone = Arc::new(Schema::new(vec![Arc::clone(field)]));
-        check_encoding(&alone).map_err(|error| {
-            let what = match error {
-                Error::Corrupt { what, .. } | Error::Unsupported { what, .. } => what,
-                other => other.to_string(),
-            };
-            let what = format!("columns of type {} cannot be written to Parquet: {what}", field.data_type());
-            Error::unsupported(format!("column \"{}\"", field.name()), what)
-        })?;
-    }
+    check_columns(schema)?;
     Layout::new("the extent", schema, options).map(drop)
-}
-
-/// Encodes no rows of a schema.
-fn check_encoding(schema: &SchemaRef) -> Result<()> {
-    let path = "the extent".to_owned();
-    let layout = Arc::new(Layout::new(&path, schema, &WriteOptions::default())?);
-    let encoder = ParquetEncoder { path, layout, summary: ExtentStats::new(schema).summary() };
-    let empty: Vec<ArrayRef> = schema.fields().iter().map(|field| new_empty_array(field.data_type())).collect();
-    let columns = encoder.layout.columns(&encoder.path, &empty)?;
-    encoder.chunks(&columns, 0).map(drop)
 }
 
 /// Encodes row groups for one file, from any thread.

@@ -120,11 +120,7 @@ fn wanted(data_type: &DataType, parts: &[ColumnPart], index: usize) -> Option<Ve
     if parts.is_empty() || !matches!(data_type, DataType::Struct(_)) {
         return Some(Vec::new());
     }
-    let mut chosen = parts.iter().filter(|part| part.column == index).peekable();
-    chosen.peek()?;
-    let fields: Vec<&[ColumnPart]> = chosen.map(|part| part.fields.as_slice()).collect();
-    let whole = fields.iter().any(|fields| fields.is_empty());
-    Some(if whole { Vec::new() } else { fields.concat() })
+    ColumnPart::by_column(parts).remove(&index)
 }
 
 /// A struct type as its decoded children make it: those that were left out are NULL.

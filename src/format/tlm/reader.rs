@@ -14,8 +14,9 @@ use arrow_ipc::MetadataVersion;
 use super::decode::{Cursor, Decoder, Dictionaries, Shape, dictionary_id, dictionary_ids};
 use super::footer::{BatchLayout, Footer, MessageRange, parse_batch, parse_dictionary};
 use super::frame::{Frame, MAX_STATS, TAIL, Tail};
-use super::rows::{as_decoded, by_column, select, whole};
+use super::rows::select;
 use crate::format::cache::SharedMetadata;
+use crate::format::parts::as_decoded;
 use crate::format::{BlockId, BlockLocation, ColumnPart, ExtentMetadata, ExtentReader, RowRanges, RowStream};
 use crate::predicate::eval::evaluate;
 use crate::predicate::{BlockPredicate, ColumnStats, Evidence, Outcomes};
@@ -396,7 +397,7 @@ impl TlmReader {
     }
 
     fn read(&self, block: BlockId, parts: &[ColumnPart]) -> Result<RecordBatch> {
-        let projection: &[usize] = &parts.iter().map(|part| part.column).collect::<Vec<_>>();
+        let projection: &[usize] = &ColumnPart::columns(parts);
         let (index, range) = self.message(block)?;
         let schema = &self.meta.metadata.schema;
         let projected = Arc::new(schema.project(projection).map_err(|e| {
@@ -411,7 +412,7 @@ impl TlmReader {
             return RecordBatch::try_new_with_options(projected, Vec::new(), &options)
                 .map_err(|e| corrupt(e.to_string()));
         }
-        let wanted = by_column(parts);
+        let wanted = ColumnPart::by_column(parts);
         let (layout, fetched) = self.layout(index, range)?;
         let mut ids = Vec::new();
         wanted.keys().filter_map(|i| schema.fields().get(*i)).for_each(|f| dictionary_ids(f, &mut ids));
@@ -420,7 +421,7 @@ impl TlmReader {
             .decode(schema.fields(), &wanted, &layout, range, fetched.as_ref(), &dictionaries)
             .map_err(|e| e.at(&corrupt))?;
         let columns: Vec<ArrayRef> = projection.iter().filter_map(|i| arrays.get(i).cloned()).collect();
-        let projected = as_decoded(projected, &columns);
+        let projected = as_decoded(&projected, &columns);
         RecordBatch::try_new_with_options(projected, columns, &options).map_err(|e| corrupt(e.to_string()))
     }
 }
@@ -496,7 +497,7 @@ impl ExtentReader for TlmReader {
     }
 
     fn read_block(&self, block: BlockId, projection: &[usize]) -> Result<RecordBatch> {
-        self.read_parts(block, &whole(projection))
+        self.read_parts(block, &ColumnPart::all_whole(projection))
     }
 
     fn read_rows(&self, block: BlockId, projection: &[usize], rows: &RowRanges) -> Result<RecordBatch> {

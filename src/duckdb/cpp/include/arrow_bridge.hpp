@@ -25,6 +25,14 @@ struct ArrowColumns {
 //! file.
 ArrowColumns ReadArrowSchema(ClientContext &context, ArrowSchemaWrapper &schema, const string &file);
 
+//! How DuckDB's types are written as Arrow: nothing lost, plain offsets, no views (every Arrow reader takes those).
+ClientProperties ArrowOptions(ClientContext &context);
+
+//! The schema of columns to write; a type without an Arrow form is an error that names its column and `target`, what is
+//! written ("an extent").
+void WriteArrowSchema(ClientContext &context, const vector<LogicalType> &types, const vector<string> &names,
+                      const char *target, ArrowSchemaWrapper &schema);
+
 //! The values of a text dictionary as an entry that the vectors of many batches share, and the batch whose memory it
 //! is.
 struct SharedDictionary {
@@ -52,6 +60,14 @@ class ArrowBatch {
 	void Emit(const ArrowColumns &columns, idx_t &offset, DataChunk &output);
 
   private:
+	//! How DuckDB's types are written as Arrow: nothing lost, plain offsets, no views (every Arrow reader takes those).
+	ClientProperties ArrowOptions(ClientContext &context);
+
+	//! The schema of columns to write; a type without an Arrow form is an error that names its column and `target`,
+	//! what is written ("an extent").
+	void WriteArrowSchema(ClientContext &context, const vector<LogicalType> &types, const vector<string> &names,
+	                      const char *target, ArrowSchemaWrapper &schema);
+
 	//! The values of a text dictionary as an entry that all vectors with this dictionary share; null for other types.
 	buffer_ptr<DictionaryEntry> TextDictionary(idx_t column, const ArrowArray &array, const ArrowType &type,
 	                                           const LogicalType &target);

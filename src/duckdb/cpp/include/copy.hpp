@@ -34,6 +34,8 @@ struct ExtentCopyBindData : public TableFunctionData {
 vector<SortKey> ParseSortBy(ClientContext &context, const vector<Value> &values, const vector<string> &names);
 //! The same for the core.
 string SortByJson(const vector<SortKey> &keys);
+//! The argument of an option that has one.
+Value SingleValue(const Identifier &name, const vector<Value> &values, bool null_allowed = true);
 //! Enumerations are written as their text; every other type is written as it is.
 vector<unique_ptr<Expression>> CastEnums(CopyToSelectInput &input);
 //! Has the plan of a COPY sort its rows.

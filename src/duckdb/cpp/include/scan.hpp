@@ -167,6 +167,8 @@ class ExtentReader : public BaseFileReader {
 	bool DynamicExcludes(ClientContext &context, uint32_t block);
 	//! Whether a filter on the row number excludes the block.
 	bool RowNumbersExclude(ClientContext &context, uint32_t block);
+	//! The evidence that rules a claimed block out after all; null if none does.
+	const char *Excluded(ClientContext &context, const ExtentGlobalState &gstate, uint32_t block);
 	//! Keeps of a block's candidate rows those that are in the sample.
 	void SampleRows(const ExtentGlobalState &gstate, uint32_t block, vector<uint64_t> &ranges);
 	void FilterBlock(ClientContext &context, PnsScan *scan, ExtentLocalState &state, DataChunk &chunk);
@@ -175,13 +177,14 @@ class ExtentReader : public BaseFileReader {
 	void JudgeWindows(ExtentLocalState &state, vector<Window> &windows);
 	void FillColumn(ClientContext &context, ExtentLocalState &state, const Window &window, idx_t position,
 	                DataChunk &chunk, bool for_filter);
-	//! Which file columns position `i` of the scan reads: one, or those of the expression that replaces it.
-	vector<ColumnIndex> SourceColumns(idx_t position);
+	void FindSourceColumns();
 	bool IsVirtual(idx_t file_column) const {
 		return file_column >= arrow.types.size();
 	}
 
 	bool lowered = false;
+	//! For each position of the scan the file columns it reads: one, or those of the expression that replaces it.
+	vector<vector<ColumnIndex>> source_columns;
 	//! Whether `fixed` holds every filter that must be applied, so that rows known to satisfy it need no filtering.
 	bool fixed_is_all = true;
 	PredicatePtr fixed;

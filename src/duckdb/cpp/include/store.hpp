@@ -3,6 +3,7 @@
 
 #include "scan.hpp"
 
+#include "duckdb/execution/physical_operator.hpp"
 #include "duckdb/catalog/catalog.hpp"
 #include "duckdb/catalog/catalog_entry/schema_catalog_entry.hpp"
 #include "duckdb/catalog/catalog_entry/table_catalog_entry.hpp"
@@ -150,6 +151,35 @@ class ExtentSink {
 	unique_ptr<GlobalFunctionData> writer;
 	//! Filled by the writer when the extent is complete.
 	unique_ptr<CopyFunctionFileStatistics> statistics;
+};
+
+//! What an operator that writes extents has while it runs.
+struct ExtentSinkState : public GlobalSinkState {
+	unique_ptr<ExtentSink> sink;
+};
+
+//! An operator that writes rows as extents and then returns what became of them.
+class ExtentSinkOperator : public PhysicalOperator {
+  public:
+	ExtentSinkOperator(PhysicalPlan &plan, vector<LogicalType> types, idx_t cardinality, bool parallel);
+
+	bool parallel;
+
+	unique_ptr<LocalSinkState> GetLocalSinkState(ExecutionContext &context) const override;
+	SinkResultType Sink(ExecutionContext &context, DataChunk &chunk, OperatorSinkInput &input) const override;
+	SinkCombineResultType Combine(ExecutionContext &context, OperatorSinkCombineInput &input) const override;
+	bool IsSink() const override {
+		return true;
+	}
+	bool ParallelSink() const override {
+		return parallel;
+	}
+	bool SinkOrderDependent() const override {
+		return !parallel;
+	}
+	bool IsSource() const override {
+		return true;
+	}
 };
 
 class StoreCatalog;
