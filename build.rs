@@ -1,37 +1,74 @@
-//! Compiles the C++ shim against the headers of the pinned DuckDB. Without the `duckdb` feature there is nothing to do.
+//! Compiles the C++ shim against the headers of the chosen DuckDB. Without the `duckdb` feature there is nothing to do.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    // Lints and documentation look at the Rust side only, and compiling the shim takes minutes.
+    // Lints and documentation look at the Rust side only, and compiling the shim takes half a minute.
     println!("cargo:rerun-if-env-changed=PENSIEVE_SKIP_SHIM");
     #[cfg(feature = "duckdb")]
-    if std::env::var_os("PENSIEVE_SKIP_SHIM").is_none() {
-        shim();
+    if std::env::var_os("PENSIEVE_SKIP_SHIM").is_none()
+        && let Err(reason) = shim::compile()
+    {
+        println!("cargo::error={reason}");
     }
 }
 
 #[cfg(feature = "duckdb")]
-fn shim() {
-    let manifest = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
-    let sources = std::path::Path::new(&manifest).join("src/duckdb/cpp");
-    println!("cargo:rerun-if-changed={}", sources.display());
-    let Ok(include) = std::env::var("DEP_DUCKDB_INCLUDE") else {
-        println!("cargo::error=libduckdb-sys did not publish DuckDB's headers: set DUCKDB_INCLUDE_DIR (see `make`)");
-        return;
-    };
-    let mut build = cc::Build::new();
-    build.cpp(true).std("c++17").include(sources.join("include")).warnings(false);
-    // DuckDB's own headers are not ours to warn about; the host is a release build, whose class layouts NDEBUG decides.
-    build.flag("-isystem").flag(&include).define("NDEBUG", None);
-    let mut files: Vec<_> = std::fs::read_dir(&sources)
-        .map(|entries| {
-            entries
-                .flatten()
-                .map(|entry| entry.path())
-                .filter(|path| path.extension().is_some_and(|e| e == "cpp"))
-                .collect()
-        })
-        .unwrap_or_default();
-    files.sort();
-    build.files(files).opt_level(2).debug(false).compile("pensieve_shim");
+mod shim {
+    use std::path::{Path, PathBuf};
+
+    /// Every source of the shim includes most of DuckDB's headers, and reading those takes longer than compiling the source. So sources
+    /// are compiled as few units: those that read files, and those that stand for databases (their names begin with one of these).
+    const DATABASES: &[&str] = &["attach", "dendro", "secrets", "storage_extension", "store"];
+
+    pub fn compile() -> Result<(), String> {
+        let manifest = std::env::var("CARGO_MANIFEST_DIR").map_err(|e| e.to_string())?;
+        let sources = Path::new(&manifest).join("src/duckdb/cpp");
+        println!("cargo:rerun-if-changed={}", sources.display());
+        let include = std::env::var("DEP_DUCKDB_INCLUDE")
+            .map_err(|_| "libduckdb-sys did not publish DuckDB's headers: set DUCKDB_INCLUDE_DIR (see `make`)")?;
+        link_to_host();
+        let mut build = cc::Build::new();
+        build.cpp(true).std("c++17").include(sources.join("include")).warnings(false);
+        // DuckDB's own headers are not ours to warn about; the host is a release build, whose class layouts NDEBUG decides.
+        build.flag("-isystem").flag(&include).define("NDEBUG", None);
+        build.files(units(&sources)?).opt_level(2).debug(false).compile("pensieve_shim");
+        Ok(())
+    }
+
+    /// Where the extension is linked against the shared DuckDB of a Python package instead of a static one, that is where it looks for it.
+    fn link_to_host() {
+        println!("cargo:rerun-if-env-changed=DUCKDB_STATIC");
+        println!("cargo:rerun-if-env-changed=DUCKDB_LIB_DIR");
+        if std::env::var_os("DUCKDB_STATIC").is_some() || std::env::var_os("CARGO_FEATURE_BUNDLED").is_some() {
+            return;
+        }
+        println!("cargo:rustc-env=PENSIEVE_HOST_LINKED=1");
+        if let Ok(directory) = std::env::var("DUCKDB_LIB_DIR") {
+            println!("cargo:rustc-cdylib-link-arg=-Wl,-rpath,{directory}");
+        }
+    }
+
+    /// Writes the units, one `#include` a source, and returns their paths.
+    fn units(sources: &Path) -> Result<Vec<PathBuf>, String> {
+        let out = PathBuf::from(std::env::var("OUT_DIR").map_err(|e| e.to_string())?);
+        let mut files: Vec<PathBuf> = std::fs::read_dir(sources)
+            .map_err(|e| format!("{}: {e}", sources.display()))?
+            .flatten()
+            .map(|entry| entry.path())
+            .filter(|path| path.extension().is_some_and(|e| e == "cpp"))
+            .collect();
+        files.sort();
+        let is_database = |path: &PathBuf| {
+            path.file_name().and_then(|name| name.to_str()).is_some_and(|name| DATABASES.iter().any(|d| name.starts_with(d)))
+        };
+        let (databases, files): (Vec<_>, Vec<_>) = files.into_iter().partition(is_database);
+        let mut units = Vec::new();
+        for (name, members) in [("unit_databases.cpp", databases), ("unit_files.cpp", files)] {
+            let text: String = members.iter().map(|path| format!("#include {:?}\n", path.display().to_string())).collect();
+            let path = out.join(name);
+            std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
+            units.push(path);
+        }
+        Ok(units)
+    }
 }

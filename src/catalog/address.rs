@@ -13,6 +13,7 @@ use uuid::Uuid;
 use super::Catalog;
 use super::log::ManifestLog;
 use super::pinned::PinnedCatalog;
+#[cfg(feature = "postgres")]
 use super::postgres::PostgresCatalog;
 use super::sqlite::SqliteCatalog;
 use crate::{Error, Result};
@@ -145,22 +146,30 @@ pub fn open(address: &str, options: &AttachOptions) -> Result<Arc<dyn Catalog>> 
             let tenant = options.tenant.unwrap_or_default();
             Arc::new(SqliteCatalog::open(&path, storage, tenant, options.is_read_only())?)
         }
-        Address::Postgres(address) => {
-            let Some(storage) = options.storage.clone() else {
-                return Err(Error::InvalidInput(
-                    "a PostgreSQL catalog needs the option STORAGE: the directory or URL its extents live under"
-                        .to_owned(),
-                ));
-            };
-            let prefix = std::env::var("PENSIEVE_PATH_PREFIX").unwrap_or_else(|_| "pensieve".to_owned());
-            let tenant = options.tenant.unwrap_or_default();
-            Arc::new(PostgresCatalog::open(&address, storage, prefix, tenant, options.is_read_only())?)
-        }
+        Address::Postgres(address) => open_postgres(&address, options)?,
     };
     Ok(match options.snapshot {
         Some(sequence) => Arc::new(PinnedCatalog { inner: catalog, sequence }),
         None => catalog,
     })
+}
+
+#[cfg(feature = "postgres")]
+fn open_postgres(address: &str, options: &AttachOptions) -> Result<Arc<dyn Catalog>> {
+    let Some(storage) = options.storage.clone() else {
+        return Err(Error::InvalidInput(
+            "a PostgreSQL catalog needs the option STORAGE: the directory or URL its extents live under".to_owned(),
+        ));
+    };
+    let prefix = std::env::var("PENSIEVE_PATH_PREFIX").unwrap_or_else(|_| "pensieve".to_owned());
+    let tenant = options.tenant.unwrap_or_default();
+    Ok(Arc::new(PostgresCatalog::open(address, storage, prefix, tenant, options.is_read_only())?))
+}
+
+#[cfg(not(feature = "postgres"))]
+fn open_postgres(_: &str, _: &AttachOptions) -> Result<Arc<dyn Catalog>> {
+    // the address may hold a password, so it is not repeated
+    Err(Error::InvalidInput("this build of pensieve leaves PostgreSQL out; build it with the feature \"postgres\"".to_owned()))
 }
 
 /// Where local mode keeps extents: `PENSIEVE_LOCAL_DATA`, else `data` beside the database file.

@@ -10,6 +10,7 @@ mod evidence;
 pub mod log;
 mod paths;
 mod pinned;
+#[cfg(feature = "postgres")]
 pub mod postgres;
 mod prune;
 mod retry;

@@ -10,6 +10,7 @@ pub mod memory;
 pub mod ranges;
 pub mod remote;
 pub mod sink;
+pub(crate) mod tls;
 
 use std::fmt;
 use std::ops::Range;

@@ -78,6 +78,7 @@ pub(crate) fn connect(
         // Google's interface takes If-None-Match of a PUT for a remark: two writers would both believe they had won
         settings.insert("aws_conditional_put".to_owned(), "disabled".to_owned());
     }
+    super::tls::install();
     object_store::parse_url_opts(&url, settings)
 }
 
@@ -88,9 +89,10 @@ pub fn store_for(url: &str, options: &RemoteOptions) -> Result<(Arc<dyn ObjectSt
     let (_, path) = ObjectStoreScheme::parse(&parsed).map_err(|e| Error::io(url, "find the object store of", e))?;
     let mut settings = BTreeMap::new();
     if options.environment {
+        // Variables that are not UTF-8 cannot be meant: no name or value of a store's settings is anything else.
         settings.extend(
-            std::env::vars()
-                .map(|(k, v)| (k.to_ascii_lowercase(), v))
+            std::env::vars_os()
+                .filter_map(|(k, v)| Some((k.into_string().ok()?.to_ascii_lowercase(), v.into_string().ok()?)))
                 .filter(|(k, _)| ["aws_", "google_", "azure_"].iter().any(|prefix| k.starts_with(prefix))),
         );
     }

@@ -93,7 +93,7 @@ fn tls(display: &str, root_file: Option<&str>) -> Result<MakeRustlsConnect> {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
     }
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = Arc::new(crate::storage::tls::provider());
     let config = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|e| Error::io(display, "set up TLS for", e))?

@@ -229,7 +229,7 @@ static virtual_column_map_t GetDendroVirtualColumns(ClientContext &, optional_pt
 	return DendroVirtualColumns();
 }
 
-static optional_ptr<TableCatalogEntry> DendroTableEntry(optional_ptr<const FunctionData> bind_data) {
+static optional_ptr<TableCatalogEntry> AttachedTable(optional_ptr<const FunctionData> bind_data) {
 	return bind_data ? bind_data->Cast<DendroBindData>().table : nullptr;
 }
 
@@ -476,7 +476,7 @@ TableFunction GetDendroScanFunction() {
 	function.cardinality = DendroCardinality;
 	function.get_partition_data = DendroPartition;
 	function.get_virtual_columns = GetDendroVirtualColumns;
-	function.get_table_entry = DendroTableEntry;
+	function.get_table_entry = AttachedTable;
 	function.table_scan_progress = DendroProgress;
 	function.to_string = DendroToString;
 	function.get_metrics = DendroMetrics;
