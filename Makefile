@@ -32,8 +32,8 @@ EXTENSION = build/$(1)/$(NAME).duckdb_extension
 SOURCES := $(shell find src -type f 2>/dev/null) Cargo.toml Cargo.lock build.rs
 CPP := $(shell find src/duckdb/cpp cmake test/smoke -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 
-.PHONY: all configure debug release duckdb test test_debug test_release test_core test_python test_sql \
-        test_differential test_nycflights test_robustness test_dendro test_remote test_stores soak test_docs test_smoke check check_rust check_cpp check_docs format demo bench bench_catalog clean clean_all
+.PHONY: all configure debug release duckdb wheel repository test test_debug test_release test_core test_python test_sql \
+        test_differential test_nycflights test_robustness test_dendro test_remote test_stores soak test_docs test_smoke test_wheel check check_rust check_cpp check_docs format demo bench bench_catalog clean clean_all
 
 all: release
 
@@ -70,7 +70,7 @@ $(eval $(call build,release,--release))
 
 # Tests -------------------------------------------------------------------------------------------
 
-test: test_core test_python test_release test_differential test_nycflights test_robustness test_remote test_stores test_dendro test_docs test_smoke
+test: test_core test_python test_release test_differential test_nycflights test_robustness test_remote test_stores test_dendro test_docs test_wheel test_smoke
 
 test_core:
 	cargo test --locked $(CORE)
@@ -126,6 +126,20 @@ build/smoke/%: test/smoke/%.cpp
 test_smoke: build/smoke/smoke build/smoke/secrets release
 	build/smoke/smoke $(call EXTENSION,release)
 	build/smoke/secrets $(call EXTENSION,release)
+
+# The wheel and the repository around the extension that the tests run.
+test_wheel: release
+	$(PY) test/python/wheel.py --extension $(call EXTENSION,release)
+	$(PY) test/python/repository.py --extension $(call EXTENSION,release)
+
+# Shipping ----------------------------------------------------------------------------------------
+
+wheel: dist
+	$(PY) scripts/make_wheel.py $(call EXTENSION,dist) --output $(BUILD)/wheel
+
+# `make repository SIGN_WITH=key.pem` signs it. One folder holds all releases.
+repository: dist
+	$(PY) scripts/make_repository.py $(call EXTENSION,dist) --output build/repository $(if $(SIGN_WITH),--private-key $(SIGN_WITH))
 
 # Checks ------------------------------------------------------------------------------------------
 
