@@ -87,7 +87,7 @@ $(eval $(call build,dist,--profile dist,static))
 
 # Tests -------------------------------------------------------------------------------------------
 
-test: test_core test_python test_release test_differential test_nycflights test_robustness test_remote test_stores test_dendro test_docs
+test: test_core test_python test_release test_differential test_nycflights test_robustness test_remote test_stores test_dendro test_docs test_wheel
 
 # The profile `bench` is the release profile's, but for assertions in this crate: both share every dependency.
 test_core:
@@ -137,6 +137,8 @@ test_docs: release
 # What ships, in the hosts it ships to: run once by whoever changes the shim or the linking.
 test_dist: dist test_smoke
 	$(PY) scripts/sqllogictest.py --extension $(call EXTENSION,dist) test/sql
+	$(PY) test/python/wheel.py --extension $(call EXTENSION,dist)
+	$(PY) test/python/repository.py --extension $(call EXTENSION,dist)
 
 # A host linked as the DuckDB shell is: static DuckDB, no exported symbol, libstdc++ shared with the extension.
 $(BUILD)/smoke/%: test/smoke/%.cpp $(CONFIGURED)
@@ -147,6 +149,20 @@ $(BUILD)/smoke/%: test/smoke/%.cpp $(CONFIGURED)
 test_smoke: $(BUILD)/smoke/smoke $(BUILD)/smoke/secrets dist
 	$(BUILD)/smoke/smoke $(call EXTENSION,dist)
 	$(BUILD)/smoke/secrets $(call EXTENSION,dist)
+
+# The wheel and the repository around the extension that the tests run.
+test_wheel: release
+	$(PY) test/python/wheel.py --extension $(call EXTENSION,release)
+	$(PY) test/python/repository.py --extension $(call EXTENSION,release)
+
+# Shipping ----------------------------------------------------------------------------------------
+
+wheel: dist
+	$(PY) scripts/make_wheel.py $(call EXTENSION,dist) --output $(BUILD)/wheel
+
+# `make repository SIGN_WITH=key.pem` signs it. One folder holds all releases.
+repository: dist
+	$(PY) scripts/make_repository.py $(call EXTENSION,dist) --output build/repository $(if $(SIGN_WITH),--private-key $(SIGN_WITH))
 
 # Checks ------------------------------------------------------------------------------------------
 
