@@ -32,7 +32,11 @@ fn extent(number: i64) -> NewExtent {
             byte_size: 1 << 20,
             row_count: 10_000,
             block_count: 1,
-            time_ranges: [("at".to_owned(), TimeRange::Known(DAY_ONE + number * MINUTE, DAY_ONE + (number + 1) * MINUTE))].into(),
+            time_ranges: [(
+                "at".to_owned(),
+                TimeRange::Known(DAY_ONE + number * MINUTE, DAY_ONE + (number + 1) * MINUTE),
+            )]
+            .into(),
             present_paths: None,
             column_stats: json!({
                 "service": {"distinct": services, "tokens": null},

@@ -10,12 +10,12 @@ use object_store::memory::InMemory;
 use url::Url;
 use uuid::Uuid;
 
-use super::{At, Catalog};
 use super::log::ManifestLog;
 use super::pinned::PinnedCatalog;
 #[cfg(feature = "postgres")]
 use super::postgres::PostgresCatalog;
 use super::sqlite::SqliteCatalog;
+use super::{At, Catalog};
 use crate::{Error, Result};
 
 /// Where a catalog is, by kind.
@@ -177,7 +177,9 @@ fn open_postgres(address: &str, options: &AttachOptions) -> Result<Arc<dyn Catal
 #[cfg(not(feature = "postgres"))]
 fn open_postgres(_: &str, _: &AttachOptions) -> Result<Arc<dyn Catalog>> {
     // the address may hold a password, so it is not repeated
-    Err(Error::InvalidInput("this build of pensieve leaves PostgreSQL out; build it with the feature \"postgres\"".to_owned()))
+    Err(Error::InvalidInput(
+        "this build of pensieve leaves PostgreSQL out; build it with the feature \"postgres\"".to_owned(),
+    ))
 }
 
 /// Where local mode keeps extents: `PENSIEVE_LOCAL_DATA`, else `data` beside the database file.

@@ -67,12 +67,7 @@ impl Catalog for PinnedCatalog {
     fn tables(&self, database: &str) -> Result<Vec<String>> {
         self.inner.tables(database)
     }
-    fn create_table(
-        &self,
-        _: &TableName,
-        _: &[TableColumn],
-        _: Option<uuid::Uuid>,
-    ) -> Result<Option<TableView>> {
+    fn create_table(&self, _: &TableName, _: &[TableColumn], _: Option<uuid::Uuid>) -> Result<Option<TableView>> {
         self.refuse()
     }
     fn drop_table(&self, _: &TableName, _: Which<'_>) -> Result<bool> {

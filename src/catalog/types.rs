@@ -43,7 +43,8 @@ impl TableName {
             Some(_) => return Err(wrong()),
             None => rest.to_owned(),
         };
-        let unfinished = |part: &str, source: &str| part.is_empty() || (part.starts_with('"') && source.starts_with(part));
+        let unfinished =
+            |part: &str, source: &str| part.is_empty() || (part.starts_with('"') && source.starts_with(part));
         if unfinished(&database, text) || unfinished(&table, rest) {
             return Err(wrong());
         }
@@ -558,7 +559,9 @@ mod tests {
 
     #[test]
     fn names_and_changes_that_make_no_sense_are_refused() {
-        for text in ["logs", "", ".logs", "otel.", "\"a.b\"", "\"a\"b.c", "\"a.b", "a.\"b", "a.\"b\"c", "\"\".a", "a.\"\""] {
+        for text in
+            ["logs", "", ".logs", "otel.", "\"a.b\"", "\"a\"b.c", "\"a.b", "a.\"b", "a.\"b\"c", "\"\".a", "a.\"\""]
+        {
             assert!(TableName::parse(text).is_err(), "{text}");
         }
         for (text, database, table) in [

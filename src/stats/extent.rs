@@ -612,11 +612,8 @@ mod tests {
         let none: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![None, None]));
         let columns = [("us", us), ("ns", Arc::clone(&ns)), ("none", none), ("i", ints(&[1, 2]))];
         let all = RecordBatch::try_from_iter_with_nullable(columns.map(|(n, a)| (n, a, true))).unwrap();
-        let expected = [
-            ("none", TimeRange::Empty),
-            ("ns", TimeRange::Known(5, 5)),
-            ("us", TimeRange::Known(1000, 9000)),
-        ];
+        let expected =
+            [("none", TimeRange::Empty), ("ns", TimeRange::Known(5, 5)), ("us", TimeRange::Known(1000, 9000))];
         assert_eq!(ranges(&[all.slice(0, 0), all]), expected.map(|(n, r)| (n.to_owned(), r)).into());
         let twice = RecordBatch::try_from_iter_with_nullable([("a", Arc::clone(&ns), true), ("a", ns, true)]).unwrap();
         assert_eq!(ranges(&[twice]), BTreeMap::new());

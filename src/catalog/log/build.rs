@@ -78,7 +78,8 @@ impl<'a> Builder<'a> {
 
         self.remove(&mut body, &traffic).await?;
         // Before the new extents are put into manifests, so that a load of many years does not write one for every hour.
-        let new: Vec<i64> = self.changes.append.iter().filter_map(|e| e.time_bounds(time_column)).map(|(_, max)| max).collect();
+        let new: Vec<i64> =
+            self.changes.append.iter().filter_map(|e| e.time_bounds(time_column)).map(|(_, max)| max).collect();
         let extents = body
             .manifests
             .iter()

@@ -454,9 +454,8 @@ impl Catalog for ManifestLog {
 
     fn drop_table(&self, name: &TableName, which: Which<'_>) -> Result<bool> {
         self.writable()?;
-        let is_meant = |h: &&SnapshotDoc| {
-            !h.head.dropped && which.is(h.head.table_id, h.head.snapshot_id, h.head.schema_id)
-        };
+        let is_meant =
+            |h: &&SnapshotDoc| !h.head.dropped && which.is(h.head.table_id, h.head.snapshot_id, h.head.schema_id);
         let dropped = block_on(self.transition(name, |head| head.filter(is_meant).map(last_snapshot)))??;
         Ok(dropped.is_some())
     }
@@ -483,7 +482,8 @@ impl Catalog for ManifestLog {
     fn extents(&self, view: &TableView) -> Result<Vec<Extent>> {
         block_on(async {
             let snapshot = self.pinned(view).await?;
-            read::extents(&self.store, &doc::table_directory(&view.name), &snapshot, view.schema.only_time_column()).await
+            read::extents(&self.store, &doc::table_directory(&view.name), &snapshot, view.schema.only_time_column())
+                .await
         })?
     }
 

@@ -117,9 +117,12 @@ pub(super) async fn prune(
     }
     let mut extents = Vec::new();
     let (cascade, paths, shared) = (&cascade, dictionary.as_ref(), &traffic);
-    let mut parts = stream::iter(left)
-        .map(|manifest| async move { prune_manifest(store, directory, &manifest, nameless, cascade, paths, shared).await })
-        .buffered(CONCURRENCY);
+    let mut parts =
+        stream::iter(left)
+            .map(|manifest| async move {
+                prune_manifest(store, directory, &manifest, nameless, cascade, paths, shared).await
+            })
+            .buffered(CONCURRENCY);
     while let Some(part) = parts.next().await {
         let part = part?;
         counts.add(&part.counts);

@@ -380,9 +380,7 @@ fn bounds_without_a_column_count_only_where_there_is_one() {
             op: CompareOp::Gt,
             value: Scalar::TimestampNs(i128::from(DAY_ONE + HOUR)),
         };
-        let kept = |view: &TableView| {
-            log.cold().prune(view, &later, &PruneOptions::default()).unwrap().extents.len()
-        };
+        let kept = |view: &TableView| log.cold().prune(view, &later, &PruneOptions::default()).unwrap().extents.len();
         let expected = columns - 1;
         assert_eq!(kept(&log.cold().table(&name).unwrap().unwrap()), expected);
         // Written again together with others, they are of the column they must have been of, or of none.

@@ -19,8 +19,8 @@ use self::connection::{Failure, Pool};
 use super::prune::{Cascade, EvidenceKind, Needs};
 use super::sql::{self, JsonSets};
 use super::types::{
-    At, Changes, Extent, ExtentStats, RemovedExtent, Snapshot, Summary, TableColumn, TableName, TableView, Totals, Which,
-    validate_columns, validate_name,
+    At, Changes, Extent, ExtentStats, RemovedExtent, Snapshot, Summary, TableColumn, TableName, TableView, Totals,
+    Which, validate_columns, validate_name,
 };
 use super::{Catalog, ColumnType, PruneOptions, Pruned, column_type, time};
 use crate::predicate::BlockPredicate;

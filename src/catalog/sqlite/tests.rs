@@ -95,7 +95,8 @@ fn bounds_without_a_name() {
     assert!(kept("at") < all);
     assert_eq!(kept("seen"), all);
     // As our earlier builds wrote them: the extent's time is its snapshot's.
-    let same = "UPDATE extents SET created_at = (SELECT s.created_at FROM manifests m JOIN snapshots s ON s.id = m.snapshot_id
+    let same =
+        "UPDATE extents SET created_at = (SELECT s.created_at FROM manifests m JOIN snapshots s ON s.id = m.snapshot_id
                 WHERE m.id = extents.manifest_id)";
     db.execute(same, []).unwrap();
     assert_eq!(kept("at"), all);

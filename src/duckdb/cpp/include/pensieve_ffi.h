@@ -186,7 +186,8 @@ int pns_tx_commit(PnsTx *transaction, char **error);
 int pns_tx_create_database(PnsTx *transaction, const char *name, int *created, char **error);
 int pns_tx_drop_database(PnsTx *transaction, const char *name, int cascade, int *existed, char **error);
 int pns_tx_tables(PnsTx *transaction, const char *database, char **out, char **error);
-// `at`: "", "version:<sequence>", "timestamp_ns:<nanoseconds>" or "timestamp_us:<microseconds>". `*out` stays null when there is no such table.
+// `at`: "", "version:<sequence>", "timestamp_ns:<nanoseconds>" or "timestamp_us:<microseconds>". `*out` stays null when
+// there is no such table.
 int pns_tx_table(PnsTx *transaction, const char *database, const char *table, const char *at, PnsTable **out,
                  char **error);
 // Splits the name of a table: database.table, each of them as it is or in double quotes.
