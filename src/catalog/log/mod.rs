@@ -249,11 +249,22 @@ impl ManifestLog {
         format!("_pensieve/{}/database.json", doc::encode_segment(name))
     }
 
+    /// Creates a database. `false`: it is there.
+    async fn mark_database(&self, name: &str) -> Result<bool> {
+        let json = doc::to_json(&Header::new(doc::DATABASE))?;
+        Ok(self.store.create(&Self::database_key(name), json).await? == Put::Created)
+    }
+
     async fn tables_async(&self, database: &str) -> Result<Vec<String>> {
         let traffic = Traffic::default();
         if !self.store.exists(&Self::database_key(database), &traffic).await? {
             return Ok(Vec::new());
         }
+        self.live_tables(database).await
+    }
+
+    /// The tables of a database, whether the database is there or not.
+    async fn live_tables(&self, database: &str) -> Result<Vec<String>> {
         let (directories, _) = self.store.list(&format!("_pensieve/{}", doc::encode_segment(database))).await?;
         let names: Vec<String> = directories.iter().filter_map(|d| doc::decode_segment(d)).collect();
         let mut live = stream::iter(names)
@@ -399,8 +410,7 @@ impl Catalog for ManifestLog {
     fn create_database(&self, name: &str) -> Result<bool> {
         self.writable()?;
         validate_name("database", name)?;
-        let json = doc::to_json(&Header::new(doc::DATABASE))?;
-        Ok(block_on(self.store.create(&Self::database_key(name), json))?? == Put::Created)
+        block_on(self.mark_database(name))?
     }
 
     fn drop_database(&self, name: &str, cascade: bool) -> Result<bool> {
@@ -419,8 +429,22 @@ impl Catalog for ManifestLog {
         for table in tables {
             self.drop_table(&TableName::new(name, table), Which::Any)?;
         }
-        block_on(self.store.delete(&key))??;
-        Ok(true)
+        let created_since = block_on(async {
+            self.store.delete(&key).await?;
+            // A table that somebody created meanwhile must not stand in a database that is gone.
+            let created_since = self.live_tables(name).await?;
+            if !created_since.is_empty() {
+                self.mark_database(name).await?;
+            }
+            Ok::<_, Error>(created_since)
+        })??;
+        match created_since.first() {
+            None => Ok(true),
+            Some(table) => Err(Error::Conflict {
+                table: format!("{name}.{table}"),
+                what: format!("somebody else created it while database \"{name}\" was dropped, which therefore stays"),
+            }),
+        }
     }
 
     fn tables(&self, database: &str) -> Result<Vec<String>> {
@@ -443,11 +467,17 @@ impl Catalog for ManifestLog {
                     name.database
                 )));
             }
-            self.transition(name, |head| match head {
-                Some(head) if !head.head.dropped && replaces != Some(head.head.table_id) => None,
-                previous => Some(first_snapshot(previous, columns)),
-            })
-            .await
+            let created = self
+                .transition(name, |head| match head {
+                    Some(head) if !head.head.dropped && replaces != Some(head.head.table_id) => None,
+                    previous => Some(first_snapshot(previous, columns)),
+                })
+                .await?;
+            if created.is_some() {
+                // Whoever dropped the empty database meanwhile did not see the table.
+                self.mark_database(&name.database).await?;
+            }
+            Ok(created)
         })??;
         created.map(|snapshot| self.view(name, &snapshot)).transpose()
     }
