@@ -82,7 +82,7 @@ fn stats_of(array: &ArrayRef) -> Option<ColumnStats> {
     }
     let found = column_stats(array)?;
     let (range, nans) = match found.bounds {
-        Bounds::None if found.nulls == u64::try_from(array.len()).ok()? => (None, 0),
+        Bounds::Empty => (None, 0),
         Bounds::Timestamp(min, max) => (Some((Scalar::TimestampNs(min.into()), Scalar::TimestampNs(max.into()))), 0),
         Bounds::Int(min, max) => (Some((Scalar::Int(min), Scalar::Int(max))), 0),
         Bounds::Float { range, nans } => (range.map(|(min, max)| (Scalar::Float(min), Scalar::Float(max))), nans),
@@ -93,7 +93,7 @@ fn stats_of(array: &ArrayRef) -> Option<ColumnStats> {
             let scale = u8::try_from(scale).ok()?;
             (Some((Scalar::Decimal { value: min, scale }, Scalar::Decimal { value: max, scale })), 0)
         }
-        Bounds::Str { .. } | Bounds::None => return None,
+        Bounds::Str { .. } | Bounds::Unknown => return None,
     };
     let (min, max) = range.unzip();
     Some(ColumnStats {

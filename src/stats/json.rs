@@ -13,7 +13,7 @@
 //! | `f64` | floats | decimal text in shortest round-trip form, `inf`, `-inf`; NaN is counted in `nans` |
 //! | `dec` | decimals up to 128 bits | unscaled decimal text, with the `scale` |
 //! | `str` | strings of which one is longer than 256 bytes, dictionaries | `max` absent if unbounded; `min_exact`, `max_exact` say `false` for a cut bound |
-//! | `null` | any other type, and columns without a non-null value | absent |
+//! | `null` | any other type, bounds that do not fit, and columns without a non-null value (`nulls` tells them apart) | absent |
 //!
 //! Every entry has `nulls`. Text is used where a JSON number may be read back inexactly.
 
@@ -89,7 +89,7 @@ fn reference_entry(data_type: &DataType, column: &ColumnBlockStats) -> Option<St
 
 fn extended_entry(column: &ColumnBlockStats) -> String {
     let mut body = match &column.bounds {
-        Bounds::None => "\"k\":\"null\"".to_owned(),
+        Bounds::Empty | Bounds::Unknown => "\"k\":\"null\"".to_owned(),
         Bounds::Timestamp(min, max) => format!("\"k\":\"ts\",\"min\":{min},\"max\":{max}"),
         Bounds::Int(min, max) => format!("\"k\":\"i64\",\"min\":{min},\"max\":{max}"),
         Bounds::Date(min, max) => format!("\"k\":\"date\",\"min\":{min},\"max\":{max}"),

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::catalog::types::{Snapshot, Summary, TableColumn, TableName, TableSchema, TimeBounds, Totals};
+use crate::catalog::evidence::TimeFacts;
+use crate::catalog::types::{Snapshot, Summary, TableColumn, TableName, TableSchema, Totals};
 use crate::{Error, Result};
 
 /// The major version this build writes, and the newest it reads.
@@ -164,7 +165,10 @@ pub(super) struct ManifestRef {
     /// Time bucket of its extents, by their `max_ts`; absent: of extents without time bounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bucket: Option<i64>,
-    /// Bounds over all its extents; absent when any of them lacks the bound.
+    /// The column that the bounds are about: of all its extents. Absent in logs of earlier builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ts_column: Option<String>,
+    /// Bounds over all its extents; absent when any of them lacks the bound or has that of another column.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_ts: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -174,8 +178,10 @@ pub(super) struct ManifestRef {
 }
 
 impl ManifestRef {
-    pub(super) fn time(&self) -> TimeBounds {
-        TimeBounds { min: self.min_ts, max: self.max_ts, exact: false }
+    /// Bounds over all its extents; of the column `nameless` where the log does not say of which.
+    pub(super) fn time<'a>(&'a self, nameless: Option<&'a str>) -> Option<TimeFacts<'a>> {
+        let column = self.ts_column.as_deref().or(nameless)?;
+        Some(TimeFacts { column, min: self.min_ts, max: self.max_ts, exact: false })
     }
 }
 
@@ -243,6 +249,9 @@ pub(super) struct ExtentDoc {
     pub rows: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<u32>,
+    /// The column that the bounds are about. Absent in logs of earlier builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ts_column: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_ts: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -256,8 +265,10 @@ pub(super) struct ExtentDoc {
 }
 
 impl ExtentDoc {
-    pub(super) fn time(&self) -> TimeBounds {
-        TimeBounds { min: self.min_ts, max: self.max_ts, exact: true }
+    /// Its time bounds; of the column `nameless` where the log does not say of which.
+    pub(super) fn time<'a>(&'a self, nameless: Option<&'a str>) -> Option<TimeFacts<'a>> {
+        let column = self.ts_column.as_deref().or(nameless)?;
+        Some(TimeFacts { column, min: self.min_ts, max: self.max_ts, exact: true })
     }
 }
 

@@ -135,13 +135,10 @@ StoreCopyData ReadOptions(ClientContext &context, const CopyInfo &info) {
 			data.format_options[name] = values;
 		}
 	}
-	auto dot = table.find('.');
-	if (dot == string::npos || dot == 0 || dot + 1 == table.size()) {
-		throw BinderException("COPY … (FORMAT pensieve) needs TABLE 'database.table'%s",
-		                      table.empty() ? "" : ", not '" + table + "'");
+	if (table.empty()) {
+		throw BinderException("COPY … (FORMAT pensieve) needs TABLE 'database.table'");
 	}
-	data.database = table.substr(0, dot);
-	data.table = table.substr(dot + 1);
+	SplitTableName(table, data.database, data.table);
 	return data;
 }
 
@@ -180,7 +177,7 @@ shared_ptr<StoreTable> TargetTable(ClientContext &context, const StoreCopyData &
 		ExportColumns(context, data.types, IdentifiersToStrings(data.names), name, schema, type_names);
 		auto status = pns_tx_create_table(state.transaction.get(), data.database.c_str(), data.table.c_str(),
 		                                  reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), type_names.c_str(),
-		                                  &created, &error);
+		                                  1, &created, &error);
 		schema.arrow_schema.release = nullptr;
 		Check(status, error);
 		table = find();

@@ -211,15 +211,13 @@ impl ExtentWriter for ParquetWriter {
         let Output { sink } = writer.into_inner().map_err(|error| failed(&path, error))?;
         let byte_size = sink.position();
         sink.finish()?;
-        let time = stats.time_bounds();
         Ok(ExtentWriteResult {
             extent_id: uuid::Uuid::new_v4(),
             object_path: path,
             byte_size,
             row_count: rows,
             block_count: u32::try_from(blocks).unwrap_or(u32::MAX),
-            min_timestamp_nanos: time.map(|(min, _)| min),
-            max_timestamp_nanos: time.map(|(_, max)| max),
+            time_ranges: stats.time_ranges(),
             present_paths: None,
             column_stats: stats.column_stats(),
         })
