@@ -129,16 +129,12 @@ fn check_type(field: &Field, depth: usize) -> std::result::Result<(), String> {
         Time32(TimeUnit::Microsecond | TimeUnit::Nanosecond) | Time64(TimeUnit::Second | TimeUnit::Millisecond) => {
             wrong()
         }
-        Decimal32(precision, scale) if bad_decimal(*precision, *scale, 9) => wrong(),
-        Decimal64(precision, scale) if bad_decimal(*precision, *scale, 18) => wrong(),
-        Decimal128(precision, scale) if bad_decimal(*precision, *scale, 38) => wrong(),
-        Decimal256(precision, scale) if bad_decimal(*precision, *scale, 76) => wrong(),
+        Decimal32(precision, _) if !(1..=9).contains(precision) => wrong(),
+        Decimal64(precision, _) if !(1..=18).contains(precision) => wrong(),
+        Decimal128(precision, _) if !(1..=38).contains(precision) => wrong(),
+        Decimal256(precision, _) if !(1..=76).contains(precision) => wrong(),
         _ => Ok(()),
     }
-}
-
-fn bad_decimal(precision: u8, scale: i8, most: u8) -> bool {
-    precision == 0 || precision > most || i16::from(scale) > i16::from(precision)
 }
 
 /// How the buffers of a message are compressed.
