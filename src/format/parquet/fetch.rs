@@ -141,9 +141,9 @@ impl File {
                 }
                 let bytes = into_bytes(read.next().unwrap_or_else(|| Buffer::from(Vec::<u8>::new())));
                 if u64::try_from(bytes.len()).ok() != Some(range.end - range.start) {
-                    return Err(Error::corrupt(
+                    return Err(Error::io(
                         self.path(),
-                        format!("bytes {}..{}", range.start, range.end),
+                        format!("read bytes {}..{} of", range.start, range.end),
                         format!("the store returned {} bytes", bytes.len()),
                     ));
                 }

@@ -73,7 +73,7 @@ pub(super) fn open(source: &Arc<dyn Source>) -> Result<(Arc<Memory>, Footer)> {
         let cut = to_usize(path, footer_start - tail_start)?;
         let end = to_usize(path, size - FOOTER_END - tail_start)?;
         if cut > end || end > tail.len() {
-            return Err(Error::corrupt(path, "end of file", "the store returned fewer bytes than the file has"));
+            return Err(short(path));
         }
         (tail.slice(cut..end), tail.slice(..cut))
     } else {
@@ -102,9 +102,13 @@ fn worth_keeping(metadata: &ParquetMetaData, offset: u64, before: &Bytes) -> Kep
     }
 }
 
+fn short(path: &str) -> Error {
+    Error::io(path, "read the end of", "the store returned fewer bytes than it says that the file has")
+}
+
 fn footer_length(path: &str, tail: &Bytes, size: u64) -> Result<u64> {
     let Some((head, end)) = tail.split_last_chunk::<8>() else {
-        return Err(Error::corrupt(path, "end of file", "the store returned fewer bytes than the file has"));
+        return Err(short(path));
     };
     let _ = head;
     let [a, b, c, d, magic @ ..] = *end;
@@ -139,7 +143,7 @@ fn weight(metadata: &ParquetMetaData, encoded: usize) -> u64 {
 }
 
 fn to_usize(path: &str, value: u64) -> Result<usize> {
-    usize::try_from(value).map_err(|_| Error::corrupt(path, "footer", format!("{value} exceeds the address space")))
+    usize::try_from(value).map_err(|_| Error::unsupported(path, format!("{value} exceeds the address space")))
 }
 
 impl Footer {
@@ -240,12 +244,18 @@ fn decode(path: &str, bytes: &Bytes) -> Result<Footer> {
     let page_index = Arc::new(PageIndex::new(&metadata));
     let provider: Arc<PageIndex> = Arc::clone(&page_index);
     let intervals = Intervals::of(&metadata);
-    let mut unreadable = guarded(path, place, || Ok(shown::without_type(&metadata)))?;
-    let plain: Vec<usize> = intervals.columns.iter().chain(unreadable.keys()).copied().collect();
-    let decoded = guarded(path, place, || interval::as_bytes(&metadata, &plain, Arc::clone(&page_index) as _))?;
     let metadata = Arc::new(ParquetMetaDataBuilder::new_from_metadata(metadata).set_page_index(Some(provider)).build());
-    let decoded = decoded.map_or_else(|| Arc::clone(&metadata), Arc::new);
-    let arrow = guarded(path, || "schema".to_owned(), || shown::arrow_metadata(&decoded))?;
+    let decoded = |plain: &[usize]| {
+        let decoded = guarded(path, place, || interval::as_bytes(&metadata, plain, Arc::clone(&page_index) as _))?;
+        let decoded = decoded.map_or_else(|| Arc::clone(&metadata), Arc::new);
+        guarded(path, || "schema".to_owned(), || shown::arrow_metadata(&decoded))
+    };
+    let mut unreadable = BTreeMap::new();
+    let arrow = decoded(&intervals.columns).or_else(|error| {
+        unreadable = guarded(path, place, || Ok(shown::without_type(&metadata)))?;
+        let plain: Vec<usize> = intervals.columns.iter().chain(unreadable.keys()).copied().collect();
+        if unreadable.is_empty() { Err(error) } else { decoded(&plain) }
+    })?;
     let schema = with_intervals(&with_uuids(arrow.schema(), &metadata), &intervals.columns);
     let schema = with_unreadable(&schema, &unreadable);
     for root in &intervals.nested {

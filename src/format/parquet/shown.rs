@@ -67,13 +67,10 @@ fn type_wanted(data_type: &DataType, file: &SchemaDescriptor, leaf: &mut usize) 
     }
 }
 
-/// The roots that have no Arrow type, and why; empty if the file as a whole has one.
+/// The roots that have no Arrow type, and why.
 pub(super) fn without_type(metadata: &ParquetMetaData) -> BTreeMap<usize, String> {
     let file = metadata.file_metadata().schema_descr();
     let fails = |mask| parquet_to_arrow_field_levels(file, mask, None).err();
-    if fails(ProjectionMask::all()).is_none() {
-        return BTreeMap::new();
-    }
     let root = |root: usize| Some((root, reason(&fails(ProjectionMask::roots(file, [root]))?)));
     (0..file.root_schema().get_fields().len()).filter_map(root).collect()
 }
