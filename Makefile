@@ -49,7 +49,7 @@ SOURCES := $(shell find src -type f 2>/dev/null) Cargo.toml Cargo.lock build.rs
 CPP := $(shell find src/duckdb/cpp cmake test/smoke -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 
 .PHONY: all configure debug release dist wheel repository test test_dist test_debug test_release test_core test_python test_sql \
-        test_differential test_nycflights test_robustness test_dendro test_remote test_stores soak test_docs test_smoke test_wheel \
+        test_differential test_nycflights test_robustness test_foreign_types test_dendro test_remote test_stores soak test_docs test_smoke test_wheel \
         check check_rust check_cpp check_docs format demo bench bench_catalog clean clean_all
 
 all: release
@@ -87,7 +87,7 @@ $(eval $(call build,dist,--profile dist,static))
 
 # Tests -------------------------------------------------------------------------------------------
 
-test: test_core test_python test_release test_differential test_nycflights test_robustness test_remote test_stores test_dendro test_docs test_wheel
+test: test_core test_python test_release test_differential test_nycflights test_robustness test_foreign_types test_remote test_stores test_dendro test_docs test_wheel
 
 # The profile `bench` is the release profile's, but for assertions in this crate: both share every dependency.
 test_core:
@@ -112,6 +112,9 @@ test_nycflights: release
 
 test_robustness: release
 	$(PY) test/python/robustness.py --extension $(call EXTENSION,release)
+
+test_foreign_types: release
+	$(PY) test/python/foreign_types.py --extension $(call EXTENSION,release)
 
 test_remote: release
 	$(PY) test/python/remote_reads.py --extension $(call EXTENSION,release)

@@ -27,7 +27,7 @@ pub(crate) fn schema_to_json(columns: &[TableColumn]) -> Value {
 
 /// Reads `arrow_schema`. `place` names the table for messages.
 pub(crate) fn schema_from_json(place: &str, id: Uuid, schema: &Value) -> Result<TableSchema> {
-    let damage = |what: &str| Error::corrupt(place, "arrow_schema", what.to_owned());
+    let damage = |what: &str| Error::corrupt_catalog(place, "arrow_schema", what.to_owned());
     let fields = schema.get("fields").and_then(Value::as_array).ok_or_else(|| damage("has no list \"fields\""))?;
     let columns = fields
         .iter()

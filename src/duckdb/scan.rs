@@ -291,7 +291,7 @@ pub unsafe extern "C" fn pns_rows_open(
             let projection = parts(&mut slice(columns, number_count)?.iter(), count)?;
             let rows =
                 RowRanges(slice(ranges, range_count * 2)?.chunks_exact(2).map(|pair| pair[0]..pair[1]).collect());
-            let rows = Rows::open(&(*scan).0, &(*reader).extent, BlockId(block), &projection, &rows)?;
+            let rows = Rows::open(&(*scan).0, &(*reader).path, &(*reader).extent, BlockId(block), &projection, &rows)?;
             *out = Box::into_raw(Box::new(PnsRows(rows)));
             Ok(())
         })

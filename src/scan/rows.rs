@@ -28,14 +28,16 @@ impl Rows {
     /// come as dictionaries.
     ///
     /// # Errors
-    /// As [`ExtentReader::stream_rows`].
+    /// As [`ExtentReader::stream_rows`], and columns of `path` that the engine has no type for.
     pub fn open(
         scan: &Arc<Scan>,
+        path: &str,
         reader: &Arc<dyn ExtentReader>,
         block: BlockId,
         projection: &[ColumnPart],
         rows: &RowRanges,
     ) -> Result<Self> {
+        engine::check_readable(path, &reader.metadata().schema, projection)?;
         let started = Instant::now();
         scan.counters.watch(reader.as_ref());
         let stream = reader.stream_rows(block, projection, rows, BATCH_ROWS)?;

@@ -241,7 +241,9 @@ fn scalar(kind: &str, value: &Value, entry: &Map<String, Value>, data_type: &Dat
                 return None;
             }
             let value = value.as_str()?.parse::<i128>().ok()?;
-            Some(Scalar::Decimal { value, scale: u8::try_from(*scale).ok()? })
+            // more digits than any DECIMAL has are shown as DOUBLE, rounded: the bounds are not of what is compared
+            let scale = u8::try_from(*scale).ok().filter(|scale| *scale <= 38)?;
+            Some(Scalar::Decimal { value, scale })
         }
         _ => None,
     }

@@ -34,9 +34,13 @@ impl Header {
 /// Parses a document after checking its header, so that a newer version is named as such rather than as damage.
 pub(super) fn parse<'a, T: Deserialize<'a>>(key: &str, format: &str, json: &'a [u8]) -> Result<T> {
     let header: Header = serde_json::from_slice(json)
-        .map_err(|e| Error::corrupt(key, "header", format!("is not a {format} document: {e}")))?;
+        .map_err(|e| Error::corrupt_catalog(key, "header", format!("is not a {format} document: {e}")))?;
     if header.format != format {
-        return Err(Error::corrupt(key, "header", format!("is a \"{}\" document, not a \"{format}\"", header.format)));
+        return Err(Error::corrupt_catalog(
+            key,
+            "header",
+            format!("is a \"{}\" document, not a \"{format}\"", header.format),
+        ));
     }
     if header.version > VERSION || header.version == 0 {
         return Err(Error::unsupported(
@@ -47,7 +51,7 @@ pub(super) fn parse<'a, T: Deserialize<'a>>(key: &str, format: &str, json: &'a [
             ),
         ));
     }
-    serde_json::from_slice(json).map_err(|e| Error::corrupt(key, format!("line {}", e.line()), e.to_string()))
+    serde_json::from_slice(json).map_err(|e| Error::corrupt_catalog(key, format!("line {}", e.line()), e.to_string()))
 }
 
 /// First line of a snapshot object: what a listing shows.
@@ -297,12 +301,12 @@ impl SnapshotDoc {
     /// Parses both lines.
     pub(super) fn parse(key: &str, bytes: &[u8]) -> Result<Self> {
         let (head, rest) = split_line(bytes)
-            .ok_or_else(|| Error::corrupt(key, format!("offset {}", bytes.len()), "has no second line"))?;
+            .ok_or_else(|| Error::corrupt_catalog(key, format!("offset {}", bytes.len()), "has no second line"))?;
         let head: SnapshotHead = parse(key, SNAPSHOT, head)?;
         let body: SnapshotBody = serde_json::from_slice(rest)
-            .map_err(|e| Error::corrupt(key, format!("second line, column {}", e.column()), e.to_string()))?;
+            .map_err(|e| Error::corrupt_catalog(key, format!("second line, column {}", e.column()), e.to_string()))?;
         if body.bucket_nanos <= 0 {
-            return Err(Error::corrupt(key, "bucket_nanos", "is not positive"));
+            return Err(Error::corrupt_catalog(key, "bucket_nanos", "is not positive"));
         }
         Ok(Self { head, body })
     }
@@ -322,7 +326,7 @@ impl SnapshotDoc {
             .schemas
             .iter()
             .find(|s| s.id == self.head.schema_id)
-            .ok_or_else(|| Error::corrupt(key, "schema_id", "names a schema that the snapshot does not list"))?
+            .ok_or_else(|| Error::corrupt_catalog(key, "schema_id", "names a schema that the snapshot does not list"))?
             .schema()
     }
 }

@@ -72,7 +72,7 @@ pub(super) async fn dictionary(
     let mut dictionary = PathDictionary::default();
     for chunk in chunks {
         let key = format!("{directory}/{}", chunk.key);
-        let damage = |what: String| Error::corrupt(store.name(&key), "paths", what);
+        let damage = |what: String| Error::corrupt_catalog(store.name(&key), "paths", what);
         let bytes = store.get(&key, traffic).await?.ok_or_else(|| damage("the object is missing".into()))?;
         let doc: PathsDoc = doc::parse(&store.name(&key), doc::PATHS, &bytes)?;
         let counts = (u64::try_from(dictionary.len()).ok(), u64::try_from(doc.paths.len()).ok());

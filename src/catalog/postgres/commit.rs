@@ -92,7 +92,7 @@ impl PostgresCatalog {
             let schema: Option<Uuid> = row.get(1);
             let (Some(current), Some(schema)) = (current, schema) else {
                 let what = "has no current snapshot or schema";
-                return Err(Error::corrupt(&self.server.display, format!("table {}", base.name), what).into());
+                return Err(Error::corrupt_catalog(&self.server.display, format!("table {}", base.name), what).into());
             };
             if parent == Some(current) {
                 break (current, schema);

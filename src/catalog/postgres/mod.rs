@@ -145,16 +145,18 @@ impl PostgresCatalog {
         let (snapshot, schema): (Option<Uuid>, Option<Uuid>) = (row.get(1), row.get(2));
         match (snapshot, schema) {
             (Some(snapshot), Some(schema)) => Ok(Some((row.get(0), snapshot, schema))),
-            _ => {
-                Err(Error::corrupt(&self.server.display, format!("table {name}"), "has no current snapshot or schema"))
-            }
+            _ => Err(Error::corrupt_catalog(
+                &self.server.display,
+                format!("table {name}"),
+                "has no current snapshot or schema",
+            )),
         }
     }
 
     async fn view_at(&self, t: &impl GenericClient, name: &TableName, at: At) -> Result<Option<TableView>> {
         let Some((table_id, current, schema_id)) = self.resolve(t, name).await? else { return Ok(None) };
         let newest = self.snapshot_by_id(t, current).await?.ok_or_else(|| {
-            Error::corrupt(&self.server.display, format!("table {name}"), "its current snapshot is missing")
+            Error::corrupt_catalog(&self.server.display, format!("table {name}"), "its current snapshot is missing")
         })?;
         let read = |sql: &str| format!("SELECT {} FROM snapshots s WHERE s.table_id = $1 AND {sql}", rows::SNAPSHOT);
         let (row, wanted) = match at {

@@ -91,7 +91,7 @@ impl SqliteCatalog {
         match found {
             None => Ok(None),
             Some((id, Some(snapshot), Some(schema))) => Ok(Some((id, snapshot, schema))),
-            Some(_) => Err(Failure::Ours(Error::corrupt(
+            Some(_) => Err(Failure::Ours(Error::corrupt_catalog(
                 &self.pool.display,
                 format!("table {name}"),
                 "has no current snapshot or schema",
@@ -115,7 +115,7 @@ impl SqliteCatalog {
     fn head(&self, t: &Transaction<'_>, name: &TableName) -> Outcome<Option<TableView>> {
         let Some((table_id, snapshot_id, schema_id)) = self.resolve(t, name)? else { return Ok(None) };
         let Some(snapshot) = self.snapshot_by_id(t, snapshot_id)? else {
-            return Err(Failure::Ours(Error::corrupt(
+            return Err(Failure::Ours(Error::corrupt_catalog(
                 &self.pool.display,
                 format!("table {name}"),
                 format!("its current snapshot {snapshot_id} is missing"),

@@ -43,11 +43,17 @@ ArrowColumns ReadArrowSchema(ClientContext &context, ArrowSchemaWrapper &schema,
 				dictionary->SetDictionary(ArrowType::GetArrowLogicalType(context, child));
 			}
 			result.dictionary_types.push_back(std::move(dictionary));
+			result.unreadable.emplace_back();
 		} catch (std::exception &error) {
-			throw NotImplementedException("Cannot read column \"%s\" of \"%s\": DuckDB has no type for Arrow format "
-			                              "'%s' (%s); select the other columns "
-			                              "after rewriting the file without it",
-			                              name, file, child.format ? child.format : "", ErrorData(error).RawMessage());
+			result.types.resize(result.names.size());
+			result.arrow_types.resize(result.names.size());
+			result.types.push_back(LogicalType::VARCHAR);
+			result.arrow_types.push_back(make_shared_ptr<ArrowType>(LogicalType::VARCHAR));
+			result.dictionary_types.emplace_back();
+			result.unreadable.push_back(
+			    StringUtil::Format("%s: column \"%s\" cannot be read: DuckDB has no type for Arrow format '%s' (%s); "
+			                       "select the other columns",
+			                       file, name, child.format ? child.format : "", ErrorData(error).RawMessage()));
 		}
 		result.names.push_back(std::move(name));
 	}
@@ -179,6 +185,9 @@ buffer_ptr<DictionaryEntry> ArrowBatch::TextDictionary(idx_t column, const Arrow
 
 void ArrowBatch::Convert(idx_t column, const ArrowColumns &columns, idx_t index, idx_t offset, idx_t size,
                          Vector &target) {
+	if (!columns.unreadable[index].empty()) {
+		throw NotImplementedException(columns.unreadable[index]);
+	}
 	auto &parent = array->arrow_array;
 	auto &child = *parent.children[column];
 	auto &type = columns.TypeOf(index, child);

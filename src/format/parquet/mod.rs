@@ -4,11 +4,14 @@
 //! | file | what it knows |
 //! |---|---|
 //! | `open` | the footer: one tail read, validation |
+//! | `lengths` | statistics of impossible length, taken out before they are decoded |
+//! | `shown` | the Arrow schema of the columns, and the columns that have none |
 //! | `columns` | which leaf a column name means, and how its stored values compare |
 //! | `bounds` | raw statistics bytes to [`crate::predicate::Scalar`] bounds |
 //! | `evidence` | row-group statistics |
 //! | `bloom` | split-block bloom filters |
 //! | `page_index` | column and offset indexes, fetched when asked for |
+//! | `thrift` | structs looked into before the decoder does |
 //! | `page_header` | sizes that pages claim, checked before they are believed |
 //! | `pages` | page statistics to row ranges |
 //! | `decode` | selected pages to Arrow columns |
@@ -28,11 +31,14 @@ mod fetch;
 mod fields;
 mod interval;
 mod layout;
+mod lengths;
 mod open;
 mod page_header;
 mod page_index;
 mod pages;
 mod reader;
+mod shown;
+mod thrift;
 mod types;
 mod writer;
 
@@ -53,9 +59,6 @@ use crate::storage::{Sink, Source};
 
 /// Registry name of the format.
 pub const FORMAT_NAME: &str = "parquet";
-
-/// Key-value metadata entry that holds the block statistics, in the text form of TLM's footer.
-pub const BLOCK_STATS_KEY: &str = "pensieve.block_stats";
 
 /// The bytes every Parquet file begins and ends with.
 pub const MAGIC: &[u8; 4] = b"PAR1";

@@ -192,7 +192,7 @@ fn no_panic<T>(path: &str, place: &str, work: impl FnOnce() -> Result<T>) -> Res
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let what = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
         let what = what.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        Err(Error::corrupt(path, place, format!("decoding failed: {what}")))
+        Err(Error::undecodable(path, place, format!("decoding gave up: {what}")))
     })
 }
 
@@ -353,9 +353,8 @@ impl TlmReader {
                 .ok_or_else(|| corrupt("the dictionary has no values".into()))?;
             let values = match (all.get(&layout.id), layout.delta) {
                 (None, _) => values,
-                (Some(before), true) => {
-                    concat(&[before.as_ref(), values.as_ref()]).map_err(|e| corrupt(e.to_string()))?
-                }
+                (Some(before), true) => concat(&[before.as_ref(), values.as_ref()])
+                    .map_err(|e| Error::undecodable(self.path(), &place, e.to_string()))?,
                 (Some(_), false) => return Err(corrupt(format!("dictionary {} is there twice", layout.id))),
             };
             all.insert(layout.id, values);
@@ -422,7 +421,8 @@ impl TlmReader {
             .map_err(|e| e.at(&corrupt))?;
         let columns: Vec<ArrayRef> = projection.iter().filter_map(|i| arrays.get(i).cloned()).collect();
         let projected = as_decoded(&projected, &columns);
-        RecordBatch::try_new_with_options(projected, columns, &options).map_err(|e| corrupt(e.to_string()))
+        RecordBatch::try_new_with_options(projected, columns, &options)
+            .map_err(|e| Error::undecodable(self.path(), format!("block {index}"), e.to_string()))
     }
 }
 

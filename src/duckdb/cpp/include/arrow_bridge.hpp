@@ -16,13 +16,15 @@ struct ArrowColumns {
 	vector<shared_ptr<ArrowType>> arrow_types;
 	//! For plain text columns: the type of a block that the core hands over as a dictionary. Null for all others.
 	vector<shared_ptr<ArrowType>> dictionary_types;
+	//! For columns that DuckDB has no type for: what to say when one is read. They are declared as VARCHAR, so that the
+	//! others can be read.
+	vector<string> unreadable;
 
 	//! The type to convert an array of column `index` with.
 	const ArrowType &TypeOf(idx_t index, const ArrowArray &array) const;
 };
 
-//! Reads an Arrow struct schema; a type that DuckDB cannot hold is an error that names the column, the type and the
-//! file.
+//! Reads an Arrow struct schema.
 ArrowColumns ReadArrowSchema(ClientContext &context, ArrowSchemaWrapper &schema, const string &file);
 
 //! How DuckDB's types are written as Arrow: nothing lost, plain offsets, no views (every Arrow reader takes those).

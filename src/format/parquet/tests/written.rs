@@ -11,7 +11,7 @@ use parquet::basic::Encoding;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 
 use super::{open, read_all, write};
-use crate::format::parquet::{BLOCK_STATS_KEY, ParquetFormat};
+use crate::format::parquet::ParquetFormat;
 use crate::format::{BlockId, ColumnPart, ExtentReader, RowRanges, SegmentFormat, SortKey, WriteOptions};
 use crate::stats::extent::TimeRange;
 use crate::storage::sink::MemorySink;
@@ -114,7 +114,8 @@ fn encodings_indexes_filters_and_metadata() {
     assert_eq!((sorting.len(), sorting[0].column_idx, sorting[0].descending), (1, 0, false));
     let keys: Vec<&str> =
         metadata.file_metadata().key_value_metadata().unwrap().iter().map(|entry| entry.key.as_str()).collect();
-    assert!(keys.contains(&"ARROW:schema") && keys.contains(&BLOCK_STATS_KEY), "{keys:?}");
+    // statistics are only where a tool that rewrites the file makes new ones
+    assert_eq!(keys, ["ARROW:schema"]);
 }
 
 #[test]
