@@ -33,7 +33,7 @@ SOURCES := $(shell find src -type f 2>/dev/null) Cargo.toml Cargo.lock build.rs
 CPP := $(shell find src/duckdb/cpp cmake test/smoke -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 
 .PHONY: all configure debug release duckdb test test_debug test_release test_core test_python test_sql \
-        test_differential test_nycflights test_robustness test_dendro test_remote test_stores soak test_docs test_smoke check check_rust check_cpp check_docs format demo bench bench_catalog clean clean_all
+        test_differential test_round_trip test_nycflights test_robustness test_dendro test_remote test_stores soak test_docs test_smoke check check_rust check_cpp check_docs format demo bench bench_catalog clean clean_all
 
 all: release
 
@@ -70,7 +70,7 @@ $(eval $(call build,release,--release))
 
 # Tests -------------------------------------------------------------------------------------------
 
-test: test_core test_python test_release test_differential test_nycflights test_robustness test_remote test_stores test_dendro test_docs test_smoke
+test: test_core test_python test_release test_differential test_round_trip test_nycflights test_robustness test_remote test_stores test_dendro test_docs test_smoke
 
 test_core:
 	cargo test --locked $(CORE)
@@ -88,6 +88,9 @@ test_sql: test_release
 
 test_differential: release
 	$(PY) test/python/differential.py --extension $(call EXTENSION,release)
+
+test_round_trip: release
+	$(PY) test/python/round_trip.py --extension $(call EXTENSION,release)
 
 test_nycflights: release
 	$(PY) test/python/nycflights.py --extension $(call EXTENSION,release)
