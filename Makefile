@@ -48,8 +48,11 @@ EXTENSION = $(BUILD)/$(1)/$(NAME).duckdb_extension
 SOURCES := $(shell find src -type f 2>/dev/null) Cargo.toml Cargo.lock build.rs
 CPP := $(shell find src/duckdb/cpp cmake test/smoke -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 
-.PHONY: all configure debug release dist wheel repository test test_dist test_debug test_release test_core test_python test_sql \
-        test_differential test_nycflights test_robustness test_foreign_types test_dendro test_remote test_stores soak test_docs test_smoke test_wheel \
+# What `make test` runs.
+TESTS := test_core test_python test_release test_differential test_round_trip test_nycflights test_robustness test_foreign_types test_remote \
+         test_stores test_dendro test_docs test_wheel
+
+.PHONY: all configure debug release dist wheel repository test $(TESTS) test_dist test_debug test_sql test_smoke soak \
         check check_rust check_cpp check_docs format demo bench bench_catalog clean clean_all
 
 all: release
@@ -87,7 +90,7 @@ $(eval $(call build,dist,--profile dist,static))
 
 # Tests -------------------------------------------------------------------------------------------
 
-test: test_core test_python test_release test_differential test_nycflights test_robustness test_foreign_types test_remote test_stores test_dendro test_docs test_wheel
+test: $(TESTS)
 
 # The profile `bench` is the release profile's, but for assertions in this crate: both share every dependency.
 test_core:
@@ -106,6 +109,9 @@ test_sql: test_release
 
 test_differential: release
 	$(PY) test/python/differential.py --extension $(call EXTENSION,release)
+
+test_round_trip: release
+	$(PY) test/python/round_trip.py --extension $(call EXTENSION,release)
 
 test_nycflights: release
 	$(PY) test/python/nycflights.py --extension $(call EXTENSION,release)

@@ -1,4 +1,5 @@
 // read_tlm and its siblings: the multi-file interface, filter pushdown, EXPLAIN, and registration.
+#include "arrow_blocks.hpp"
 #include "scan.hpp"
 
 #include "duckdb/function/replacement_scan.hpp"
@@ -403,6 +404,14 @@ static void CheckWriteFormat(ClientContext &, SetScope, Value &value) {
 	value = Value(text);
 }
 
+static void CheckBlockBytes(ClientContext &, SetScope, Value &value) {
+	auto bytes = UBigIntValue::Get(value.DefaultCastAs(LogicalType::UBIGINT));
+	if (bytes == 0 || bytes > MAX_BYTES_PER_BLOCK) {
+		throw InvalidInputException("pensieve_block_bytes is between 1 and %llu (1 GiB), not %llu", MAX_BYTES_PER_BLOCK,
+		                            bytes);
+	}
+}
+
 void RegisterSettings(ExtensionLoader &loader) {
 	auto &config = DBConfig::GetConfig(loader.GetDatabaseInstance());
 	auto environment = getenv("PENSIEVE_WRITE_FORMAT");
@@ -410,6 +419,9 @@ void RegisterSettings(ExtensionLoader &loader) {
 	                          LogicalType::VARCHAR, Value(environment ? environment : "tlm"), CheckWriteFormat);
 	config.AddExtensionOption("pensieve_block_rows", "Rows of a block written by COPY and INSERT", LogicalType::UBIGINT,
 	                          Value::UBIGINT(122880));
+	config.AddExtensionOption("pensieve_block_bytes",
+	                          "Bytes of decoded values of a block written by COPY and INSERT, at most",
+	                          LogicalType::UBIGINT, Value::UBIGINT(DEFAULT_BYTES_PER_BLOCK), CheckBlockBytes);
 	config.AddExtensionOption("pensieve_prefetch_bytes",
 	                          "Bytes of blocks that a scan of an object store reads ahead of decoding",
 	                          LogicalType::UBIGINT, Value::UBIGINT(256ULL << 20));

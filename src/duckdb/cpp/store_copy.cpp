@@ -92,21 +92,18 @@ bool TakeGeneralOption(StoreCopyData &data, const Identifier &name, const vector
 			                                          : CopyFunctionReturnType::WRITTEN_FILE_STATISTICS;
 		}
 	} else if (name == "file_size_bytes") {
-		auto text = One(name, values);
-		data.extent_bytes = DBConfig::ParseMemoryLimit(
-		    StringUtil::CharacterIsDigit(text.empty() ? 'x' : text.back()) ? text + "B" : text);
-		if (!data.extent_bytes.IsValid() || data.extent_bytes.GetIndex() == 0) {
-			throw BinderException("FILE_SIZE_BYTES must be a size such as '256MB', not '%s'", text);
-		}
+		data.extent_bytes = ParseBytes(name, One(name, values));
 	} else if (name == "row_group_size" || name == "batch_size") {
 		data.format_options["rows_per_block"] = values;
+	} else if (name == "row_group_size_bytes" || name == "batch_size_bytes") {
+		data.format_options["bytes_per_block"] = values;
 	} else {
-		for (auto other :
-		     {"partition_by", "write_partition_columns", "hive_file_pattern", "filename_pattern", "file_extension",
-		      "order_by", "row_group_size_bytes", "batch_size_bytes", "row_groups_per_file", "batches_per_file"}) {
+		for (auto other : {"partition_by", "write_partition_columns", "hive_file_pattern", "filename_pattern",
+		                   "file_extension", "order_by", "row_groups_per_file", "batches_per_file"}) {
 			if (name == other) {
 				throw BinderException("COPY … (FORMAT pensieve): %s is not available: the store decides names and "
-				                      "places of its extents; ROWS_PER_BLOCK, FILE_SIZE_BYTES and SORT_BY shape them",
+				                      "places of its extents; ROWS_PER_BLOCK, BYTES_PER_BLOCK, FILE_SIZE_BYTES and "
+				                      "SORT_BY shape them",
 				                      StringUtil::Upper(name.GetIdentifierName()));
 			}
 		}
