@@ -59,12 +59,15 @@ mod shim {
             .collect();
         files.sort();
         let is_database = |path: &PathBuf| {
-            path.file_name().and_then(|name| name.to_str()).is_some_and(|name| DATABASES.iter().any(|d| name.starts_with(d)))
+            path.file_name()
+                .and_then(|name| name.to_str())
+                .is_some_and(|name| DATABASES.iter().any(|d| name.starts_with(d)))
         };
         let (databases, files): (Vec<_>, Vec<_>) = files.into_iter().partition(is_database);
         let mut units = Vec::new();
         for (name, members) in [("unit_databases.cpp", databases), ("unit_files.cpp", files)] {
-            let text: String = members.iter().map(|path| format!("#include {:?}\n", path.display().to_string())).collect();
+            let text: String =
+                members.iter().map(|path| format!("#include {:?}\n", path.display().to_string())).collect();
             let path = out.join(name);
             std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
             units.push(path);

@@ -169,7 +169,9 @@ fn open_postgres(address: &str, options: &AttachOptions) -> Result<Arc<dyn Catal
 #[cfg(not(feature = "postgres"))]
 fn open_postgres(_: &str, _: &AttachOptions) -> Result<Arc<dyn Catalog>> {
     // the address may hold a password, so it is not repeated
-    Err(Error::InvalidInput("this build of pensieve leaves PostgreSQL out; build it with the feature \"postgres\"".to_owned()))
+    Err(Error::InvalidInput(
+        "this build of pensieve leaves PostgreSQL out; build it with the feature \"postgres\"".to_owned(),
+    ))
 }
 
 /// Where local mode keeps extents: `PENSIEVE_LOCAL_DATA`, else `data` beside the database file.

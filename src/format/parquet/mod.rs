@@ -4,6 +4,7 @@
 //! | file | what it knows |
 //! |---|---|
 //! | `open` | the footer: one tail read, validation |
+//! | `annotations` | which annotation of Parquet is which extension type of Arrow |
 //! | `columns` | which leaf a column name means, and how its stored values compare |
 //! | `bounds` | raw statistics bytes to [`crate::predicate::Scalar`] bounds |
 //! | `evidence` | row-group statistics |
@@ -17,6 +18,7 @@
 //! | `layout` | what a written file looks like: types, encodings, filters |
 //! | `writer` | row groups from blocks, encoded by any thread, appended in order |
 
+mod annotations;
 mod bloom;
 mod bounds;
 mod columns;
@@ -43,6 +45,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 
+pub(crate) use annotations::is_shredded_variant;
 pub use reader::ParquetReader;
 pub use types::check_columns;
 pub use writer::ParquetWriter;

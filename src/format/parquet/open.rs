@@ -4,10 +4,9 @@
 use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{Field, Schema};
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
-use parquet::basic::LogicalType;
 use parquet::file::metadata::{
     ParquetMetaData, ParquetMetaDataBuilder, ParquetMetaDataOptions, ParquetMetaDataReader, ParquetStatisticsPolicy,
 };
@@ -16,7 +15,8 @@ use super::columns::Columns;
 use super::fetch::{Kept, Memory, guarded, into_bytes};
 use super::interval::{self, Intervals};
 use super::page_index::PageIndex;
-use super::{BLOCK_STATS_KEY, ENCRYPTED_MAGIC, MAGIC, TAIL_BYTES};
+use super::{BLOCK_STATS_KEY, ENCRYPTED_MAGIC, MAGIC, TAIL_BYTES, annotations};
+use crate::format::names::{by_shown_name, distinct};
 use crate::stats::json::{BlockColumns, parse};
 use crate::storage::Source;
 use crate::{Error, Result};
@@ -136,7 +136,9 @@ impl Footer {
             let entries = self.metadata.file_metadata().key_value_metadata().map(Vec::as_slice).unwrap_or_default();
             let entry = entries.iter().find(|entry| entry.key == BLOCK_STATS_KEY);
             let text = entry.and_then(|entry| entry.value.as_deref());
-            text.and_then(|text| parse(text.as_bytes(), &self.schema, &self.block_rows).ok()).unwrap_or_default()
+            let file = self.arrow.schema();
+            let parsed = text.and_then(|text| parse(text.as_bytes(), file, &self.block_rows).ok()).unwrap_or_default();
+            by_shown_name(parsed, file, &self.schema)
         })
     }
 }
@@ -169,31 +171,6 @@ impl Footer {
             )),
         }
     }
-}
-
-/// The schema with the root columns that Parquet calls UUID marked as Arrow's UUID extension type.
-fn with_uuids(schema: &SchemaRef, metadata: &ParquetMetaData) -> SchemaRef {
-    let descriptor = metadata.file_metadata().schema_descr();
-    let is_uuid = |name: &str| {
-        descriptor.columns().iter().any(|leaf| {
-            leaf.path().parts().len() == 1 && leaf.name() == name && leaf.logical_type_ref() == Some(&LogicalType::Uuid)
-        })
-    };
-    let fields: Vec<Field> = schema
-        .fields()
-        .iter()
-        .map(|field| {
-            if field.data_type() != &DataType::FixedSizeBinary(16)
-                || !field.metadata().is_empty()
-                || !is_uuid(field.name())
-            {
-                return field.as_ref().clone();
-            }
-            let name = ("ARROW:extension:name".to_owned(), "arrow.uuid".to_owned());
-            field.as_ref().clone().with_metadata(std::collections::HashMap::from([name]))
-        })
-        .collect();
-    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
 /// The schema with the root columns `columns` as intervals.
@@ -253,8 +230,7 @@ fn decode(path: &str, bytes: &Bytes) -> Result<Footer> {
                 },
             )
         })?;
-    let schema = with_intervals(&with_uuids(arrow.schema(), &metadata), &intervals.columns);
-    let columns = Columns::new(metadata.file_metadata(), &schema);
+    let (schema, columns) = shown(&metadata, &arrow, &intervals);
     let weight = weight(&metadata, bytes.len());
     Ok(Footer {
         metadata,
@@ -267,4 +243,39 @@ fn decode(path: &str, bytes: &Bytes) -> Result<Footer> {
         block_stats: OnceLock::new(),
         weight,
     })
+}
+
+/// The schema that a file is shown with, and its root columns.
+fn shown(metadata: &ParquetMetaData, arrow: &ArrowReaderMetadata, intervals: &Intervals) -> (SchemaRef, Columns) {
+    let schema = distinct(&annotations::shown(&with_intervals(arrow.schema(), &intervals.columns), metadata));
+    let columns = Columns::new(metadata.file_metadata(), &schema);
+    (schema, columns)
+}
+
+impl Footer {
+    /// The footer with bytes that the file says nothing about as text.
+    ///
+    /// # Errors
+    /// If the decoder refuses the schema.
+    pub(super) fn with_text(&self, path: &str) -> Result<Self> {
+        let options = ArrowReaderOptions::new().with_schema(annotations::with_text(self.arrow.schema(), &self.schema));
+        let arrow = guarded(
+            path,
+            || "schema".to_owned(),
+            || ArrowReaderMetadata::try_new(Arc::clone(self.arrow.metadata()), options),
+        )?;
+        let intervals = self.intervals.clone();
+        let (schema, columns) = shown(&self.metadata, &arrow, &intervals);
+        Ok(Self {
+            metadata: Arc::clone(&self.metadata),
+            arrow,
+            intervals,
+            schema,
+            block_rows: self.block_rows.clone(),
+            columns,
+            page_index: Arc::clone(&self.page_index),
+            block_stats: OnceLock::new(),
+            weight: self.weight,
+        })
+    }
 }
