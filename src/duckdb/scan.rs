@@ -76,6 +76,16 @@ pub unsafe extern "C" fn pns_predicate_unknown(predicate: *const PnsPredicate) -
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn pns_predicate_prunes(predicate: *const PnsPredicate) -> c_int {
+    // SAFETY: by the header's contract.
+    guard_value(1, || c_int::from(!unsafe { &*predicate }.0.columns().is_empty()))
+}
+
+/// See the header.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn pns_scan_new(
     connection: u64,
     query: u64,

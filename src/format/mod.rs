@@ -3,6 +3,7 @@
 
 pub mod cache;
 pub mod json_view;
+mod names;
 pub mod parquet;
 mod parts;
 pub mod registry;
@@ -70,6 +71,14 @@ pub trait ExtentReader: Send + Sync {
     /// What opening the extent found out, to open it again without I/O; `None` if the format has nothing to keep.
     fn shared_metadata(&self) -> Option<Arc<dyn cache::SharedMetadata>> {
         None
+    }
+
+    /// The same extent with bytes that the format gives no type as text; `None` if the format gives every column its type.
+    ///
+    /// # Errors
+    /// If the file cannot be read so.
+    fn with_text(&self) -> Result<Option<Arc<dyn ExtentReader>>> {
+        Ok(None)
     }
 
     /// Statistics of one block, if the file has trustworthy ones.

@@ -151,6 +151,22 @@ pub fn schema(file: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, file.metadata().clone()))
 }
 
+/// Whether the engine takes a column of the file as a dictionary as well: plain text. An extension type (JSON) is more than its
+/// text.
+pub fn takes_dictionary(field: &Field) -> bool {
+    field.data_type() == &DataType::Utf8 && extension(field).is_none()
+}
+
+/// Whether the engine makes other values of a column than those it is stored as, so that what is known of the stored ones, even
+/// which are NULL, is not known of these.
+pub fn is_converted(field: &Field) -> bool {
+    extension(field).is_some_and(|name| name.starts_with("pensieve.") || name == "arrow.parquet.variant")
+}
+
+fn extension(field: &Field) -> Option<&str> {
+    field.metadata().get("ARROW:extension:name").map(String::as_str)
+}
+
 /// The batch without dictionaries where the file's schema has none, except for plain `Utf8` columns: those the engine takes either
 /// way. `projection` says which column of `file` each column of the batch is.
 ///
@@ -160,7 +176,7 @@ pub fn plain_where_expected(batch: RecordBatch, file: &SchemaRef, projection: &[
     let unpack = |column: &ArrayRef, field: &Field| {
         matches!(column.data_type(), DataType::Dictionary(_, _))
             && !matches!(field.data_type(), DataType::Dictionary(_, _))
-            && (field.data_type() != &DataType::Utf8 || !field.metadata().is_empty())
+            && !takes_dictionary(field)
     };
     let fields: Vec<&Field> =
         projection.iter().filter_map(|index| file.fields().get(*index)).map(AsRef::as_ref).collect();

@@ -54,8 +54,14 @@ impl Rows {
         let started = Instant::now();
         self.last = None;
         let Some(batch) = self.stream.next_batch()? else { return Ok(None) };
-        let batch = engine::plain_where_expected(batch, &self.reader.metadata().schema, &self.projection)?;
-        let batch = crate::dictionary::encode_batch(engine::convert(batch)?);
+        let file = &self.reader.metadata().schema;
+        let batch = engine::plain_where_expected(batch, file, &self.projection)?;
+        let batch = crate::dictionary::encode_batch(engine::convert(batch)?, |index| {
+            self.projection
+                .get(index)
+                .and_then(|column| file.fields().get(*column))
+                .is_some_and(|field| engine::takes_dictionary(field))
+        });
         self.scan.counters.add_read_time(started);
         self.last = Some(batch.clone());
         Ok(Some(batch))

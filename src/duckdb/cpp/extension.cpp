@@ -29,6 +29,7 @@ extern "C" void pensieve_shim_load(duckdb::ExtensionLoader &loader) {
 	loader.SetDescription(
 	    "Logs, traces and metrics as immutable columnar extents, queried by reading almost none of them");
 	pensieve::RegisterSettings(loader);
+	pensieve::RegisterArrowTypes(loader);
 	pensieve::RegisterScan(loader);
 	pensieve::RegisterTables(loader);
 	pensieve::RegisterCopy(loader);

@@ -1,5 +1,6 @@
 //! Decoding: from a row group, a projection and rows to Arrow columns, reading the bytes of the pages that hold those rows.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -69,6 +70,8 @@ pub(super) struct Stream {
     /// The columns that are decoded, ascending, and those that are asked for.
     roots: Vec<usize>,
     projection: Vec<usize>,
+    /// The fields wanted of each of `roots`.
+    parts: BTreeMap<usize, Vec<ColumnPart>>,
     leaves: Vec<usize>,
     schema: SchemaRef,
     arrow: ArrowReaderMetadata,
@@ -123,6 +126,7 @@ impl Stream {
             block,
             roots,
             projection: columns,
+            parts: ColumnPart::by_column(projection),
             leaves,
             schema,
             arrow: arrow.clone(),
@@ -270,7 +274,9 @@ impl Stream {
             let position = self.roots.binary_search(root).unwrap_or(usize::MAX);
             let column =
                 decoded.columns().get(position).ok_or_else(|| failed(format!("column {root} was not decoded")))?;
-            let mut column = fields::complete(column, field.data_type()).map_err(|error| failed(error.to_string()))?;
+            let parts = self.parts.get(root).map(Vec::as_slice).unwrap_or_default();
+            let mut column =
+                fields::complete(column, field.data_type(), parts).map_err(|error| failed(error.to_string()))?;
             if self.footer.intervals.columns.contains(root) {
                 column = interval::from_bytes(&column);
             }

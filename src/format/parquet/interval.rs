@@ -15,7 +15,7 @@ use parquet::schema::types::{SchemaDescriptor, Type};
 pub(super) const TYPE: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
 /// Roots that are an INTERVAL, and roots that have one further down.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Intervals {
     /// One value per row: read.
     pub(super) columns: Vec<usize>,

@@ -6,6 +6,7 @@
 //! | `open` | the footer: one tail read, validation |
 //! | `lengths` | statistics of impossible length, taken out before they are decoded |
 //! | `shown` | the Arrow schema of the columns, and the columns that have none |
+//! | `annotations` | which annotation of Parquet is which extension type of Arrow |
 //! | `columns` | which leaf a column name means, and how its stored values compare |
 //! | `bounds` | raw statistics bytes to [`crate::predicate::Scalar`] bounds |
 //! | `evidence` | row-group statistics |
@@ -20,6 +21,7 @@
 //! | `layout` | what a written file looks like: types, encodings, filters |
 //! | `writer` | row groups from blocks, encoded by any thread, appended in order |
 
+mod annotations;
 mod bloom;
 mod bounds;
 mod columns;
@@ -49,6 +51,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 
+pub(crate) use annotations::is_shredded_variant;
 pub use reader::ParquetReader;
 pub use types::check_columns;
 pub use writer::ParquetWriter;

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{Field, Schema};
 use bytes::Bytes;
-use parquet::arrow::arrow_reader::ArrowReaderMetadata;
-use parquet::basic::LogicalType;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::file::metadata::{
     ParquetMetaData, ParquetMetaDataBuilder, ParquetMetaDataOptions, ParquetMetaDataReader, ParquetStatisticsPolicy,
 };
@@ -17,7 +16,8 @@ use super::columns::Columns;
 use super::fetch::{Kept, Memory, guarded, into_bytes};
 use super::interval::{self, Intervals};
 use super::page_index::PageIndex;
-use super::{ENCRYPTED_MAGIC, MAGIC, TAIL_BYTES, lengths, shown};
+use super::{ENCRYPTED_MAGIC, MAGIC, TAIL_BYTES, annotations, lengths, shown};
+use crate::format::names::distinct;
 use crate::storage::Source;
 use crate::{Error, Result};
 
@@ -162,31 +162,6 @@ impl Footer {
     }
 }
 
-/// The schema with the root columns that Parquet calls UUID marked as Arrow's UUID extension type.
-fn with_uuids(schema: &SchemaRef, metadata: &ParquetMetaData) -> SchemaRef {
-    let descriptor = metadata.file_metadata().schema_descr();
-    let is_uuid = |name: &str| {
-        descriptor.columns().iter().any(|leaf| {
-            leaf.path().parts().len() == 1 && leaf.name() == name && leaf.logical_type_ref() == Some(&LogicalType::Uuid)
-        })
-    };
-    let fields: Vec<Field> = schema
-        .fields()
-        .iter()
-        .map(|field| {
-            if field.data_type() != &DataType::FixedSizeBinary(16)
-                || !field.metadata().is_empty()
-                || !is_uuid(field.name())
-            {
-                return field.as_ref().clone();
-            }
-            let name = ("ARROW:extension:name".to_owned(), "arrow.uuid".to_owned());
-            field.as_ref().clone().with_metadata(std::collections::HashMap::from([name]))
-        })
-        .collect();
-    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
-}
-
 /// The schema with the root columns that have no type as text.
 fn with_unreadable(schema: &SchemaRef, unreadable: &BTreeMap<usize, String>) -> SchemaRef {
     if unreadable.is_empty() {
@@ -256,12 +231,51 @@ fn decode(path: &str, bytes: &Bytes) -> Result<Footer> {
         let plain: Vec<usize> = intervals.columns.iter().chain(unreadable.keys()).copied().collect();
         if unreadable.is_empty() { Err(error) } else { decoded(&plain) }
     })?;
-    let schema = with_intervals(&with_uuids(arrow.schema(), &metadata), &intervals.columns);
-    let schema = with_unreadable(&schema, &unreadable);
     for root in &intervals.nested {
         unreadable.entry(*root).or_insert_with(|| "an INTERVAL within another type is not read here".to_owned());
     }
-    let columns = Columns::new(metadata.file_metadata(), &schema);
+    let (schema, columns) = as_shown(&metadata, &arrow, &intervals, &unreadable);
     let weight = weight(&metadata, bytes.len());
     Ok(Footer { metadata, arrow, intervals, unreadable, schema, block_rows, columns, page_index, weight })
+}
+
+/// The schema that a file is shown with, and its root columns.
+fn as_shown(
+    metadata: &ParquetMetaData,
+    arrow: &ArrowReaderMetadata,
+    intervals: &Intervals,
+    unreadable: &BTreeMap<usize, String>,
+) -> (SchemaRef, Columns) {
+    let readable = with_unreadable(&with_intervals(arrow.schema(), &intervals.columns), unreadable);
+    let schema = distinct(&annotations::shown(&readable, metadata));
+    let columns = Columns::new(metadata.file_metadata(), &schema);
+    (schema, columns)
+}
+
+impl Footer {
+    /// The footer with bytes that the file says nothing about as text.
+    ///
+    /// # Errors
+    /// If the decoder refuses the schema.
+    pub(super) fn with_text(&self, path: &str) -> Result<Self> {
+        let options = ArrowReaderOptions::new().with_schema(annotations::with_text(self.arrow.schema(), &self.schema));
+        let arrow = guarded(
+            path,
+            || "schema".to_owned(),
+            || ArrowReaderMetadata::try_new(Arc::clone(self.arrow.metadata()), options),
+        )?;
+        let intervals = self.intervals.clone();
+        let (schema, columns) = as_shown(&self.metadata, &arrow, &intervals, &self.unreadable);
+        Ok(Self {
+            metadata: Arc::clone(&self.metadata),
+            arrow,
+            intervals,
+            unreadable: self.unreadable.clone(),
+            schema,
+            block_rows: self.block_rows.clone(),
+            columns,
+            page_index: Arc::clone(&self.page_index),
+            weight: self.weight,
+        })
+    }
 }

@@ -16,6 +16,7 @@ use super::footer::{BatchLayout, Footer, MessageRange, parse_batch, parse_dictio
 use super::frame::{Frame, MAX_STATS, TAIL, Tail};
 use super::rows::select;
 use crate::format::cache::SharedMetadata;
+use crate::format::names::{by_shown_name, distinct};
 use crate::format::parts::as_decoded;
 use crate::format::{BlockId, BlockLocation, ColumnPart, ExtentMetadata, ExtentReader, RowRanges, RowStream};
 use crate::predicate::eval::evaluate;
@@ -81,8 +82,9 @@ impl TlmMetadata {
         };
         let stats =
             frame.stats.as_ref().map(|range| read_stats(&mut tail, range, &footer.schema, &block_rows)).transpose()?;
+        let schema = distinct(&footer.schema);
         let (columns, stats_rejected, has_stats) = match stats {
-            Some(Ok(columns)) => (columns, None, true),
+            Some(Ok(columns)) => (by_shown_name(columns, &footer.schema, &schema), None, true),
             Some(Err(reason)) => (Vec::new(), Some(reason), false),
             None => (Vec::new(), None, false),
         };
@@ -92,7 +94,7 @@ impl TlmMetadata {
             .map(|rows| BlockEvidence {
                 rows: *rows,
                 columns: columns.next().unwrap_or_default(),
-                schema: Arc::clone(&footer.schema),
+                schema: Arc::clone(&schema),
             })
             .collect();
         let metadata_bytes = source.identity().size - frame.footer.start + 1024;
@@ -100,7 +102,7 @@ impl TlmMetadata {
         let metadata = ExtentMetadata {
             format: "tlm",
             version: frame.magic.describe(),
-            schema: footer.schema,
+            schema,
             block_rows,
             byte_size: source.identity().size,
             stats_rejected,

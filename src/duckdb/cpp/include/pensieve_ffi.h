@@ -73,6 +73,8 @@ int pns_reader_open(const char *path, const char *format, const PnsHostFile *hos
 void pns_reader_free(PnsReader *reader);
 // Shows the binary ones of the named columns (separated by U+001F) as JSON text. Before the reader is used.
 void pns_reader_show_json(PnsReader *reader, const char *names);
+// Shows bytes that the file gives no type as text. Before the reader is used.
+int pns_reader_show_text(PnsReader *reader, char **error);
 int pns_reader_schema(PnsReader *reader, struct ArrowSchema *out, char **error);
 uint32_t pns_reader_block_count(PnsReader *reader);
 uint64_t pns_reader_block_rows(PnsReader *reader, uint32_t block);
@@ -106,6 +108,8 @@ void pns_predicate_free(PnsPredicate *predicate);
 // Readable text of the predicate, and of what could not be lowered (empty when everything was).
 char *pns_predicate_text(PnsPredicate *predicate);
 char *pns_predicate_unknown(PnsPredicate *predicate);
+// Whether it says anything about a column: 0 for one that is unknown as a whole.
+int pns_predicate_prunes(const PnsPredicate *predicate);
 
 // --- scans -----------------------------------------------------------------------------------------------------------
 // One scan of one table function call. `disabled` is a comma-separated list of evidence kinds to ignore.
