@@ -38,7 +38,10 @@ VARIANTS = {
            "CASE WHEN @.st IS NOT NULL THEN {'c': @.i, 'a': @.st.a, 'b': @.st.b} END"],
 }  # fmt: skip
 # Shapes that are not drawn, each with the reason. Nothing is left out in silence.
-SWITCHED_OFF = {}
+SWITCHED_OFF = {
+    "a struct within a struct whose type differs between files": "remap_struct of DuckDB 2.0.1 raises an INTERNAL error where the outer "
+    "struct is NULL and the inner one is not read, or not there (read_parquet does, too: STRUCT(p, q STRUCT(r)) beside STRUCT(p))",
+}
 
 
 class Composer:
@@ -192,7 +195,7 @@ class Files(Composition):
         rng = self.rng
         self.union = self.chance(0.5)
         # Names that differ by case within a file: only pyarrow writes them.
-        self.pair = self.chance(0.1) and "pair" not in SWITCHED_OFF
+        self.pair = self.chance(0.1)
         self.hive = None if self.pair else rng.choice([None, None, "hv", "k", "dt", "s", "i"])
         columns = self.draw_columns(data.COLUMNS)
         parts = self.draw_parts(5)
@@ -298,6 +301,9 @@ class Files(Composition):
             "coerce_timestamps": [None, None, "us", "ms"], "data_page_version": ["1.0", "2.0"], "write_statistics": [True, True, False],
         }.items():  # fmt: skip
             options[name] = rng.choice(choices)
+        if "ss" in table.column_names or "SS" in table.column_names:
+            # it has a timestamp in an inner struct; see SWITCHED_OFF
+            options.update(use_deprecated_int96_timestamps=False, coerce_timestamps=None)
         if options["use_deprecated_int96_timestamps"]:
             table = without_infinity(table)
         options["allow_truncated_timestamps"] = options["coerce_timestamps"] is not None
