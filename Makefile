@@ -48,12 +48,22 @@ EXTENSION = $(BUILD)/$(1)/$(NAME).duckdb_extension
 SOURCES := $(shell find src -type f 2>/dev/null) Cargo.toml Cargo.lock build.rs
 CPP := $(shell find src/duckdb/cpp cmake test/smoke -name '*.cpp' -o -name '*.hpp' -o -name '*.h' 2>/dev/null)
 
+# Sanitizers and fuzzing (docs/fuzzing.md).
+# Permits flags that stable Rust does not have.
+UNSTABLE := RUSTC_BOOTSTRAP=1
+HOST_TARGET := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
+FUZZ_SECONDS ?= 3600
+FUZZ_FLAGS := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+              -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing
+ASAN_DIR := $(CURDIR)/build/asan
+ASAN_LIBRARIES = $(shell $(CXX) -print-file-name=libasan.so) $(shell $(CXX) -print-file-name=libstdc++.so.6)
+
 # What `make test` runs.
 TESTS := test_core test_python test_release test_differential test_round_trip test_nycflights test_robustness test_foreign_types test_remote \
          test_stores test_dendro test_docs test_wheel
 
-.PHONY: all configure debug release dist wheel repository test $(TESTS) test_dist test_debug test_sql test_smoke soak \
-        check check_rust check_cpp check_docs format demo bench bench_catalog clean clean_all
+.PHONY: all configure debug release dist wheel repository test $(TESTS) test_dist test_debug test_sql test_smoke soak asan miri fuzz_tlm fuzz_parquet \
+        fuzz_catalog         check check_rust check_cpp check_docs format demo bench bench_catalog clean clean_all
 
 all: release
 
@@ -172,6 +182,39 @@ wheel: dist
 # `make repository SIGN_WITH=key.pem` signs it. One folder holds all releases.
 repository: dist
 	$(PY) scripts/make_repository.py $(call EXTENSION,dist) --output build/repository $(if $(SIGN_WITH),--private-key $(SIGN_WITH))
+
+# Sanitizers and fuzzing ---------------------------------------------------------------------------
+
+# The shim, the FFI and our own Rust are instrumented; DuckDB and other crates are as they are. The SQL tests run in a Python that has
+# the runtime of the C++ compiler loaded first.
+$(ASAN_DIR)/$(NAME).duckdb_extension: $(SOURCES) scripts/package_extension.py $(PLATFORM)
+	$(call with_duckdb,$(LINK)) $(UNSTABLE) CARGO_TARGET_DIR=$(ASAN_DIR) CXXFLAGS="-fsanitize=address -fno-omit-frame-pointer" \
+	    cargo rustc --release --lib --locked $(GLUE) --target $(HOST_TARGET) --config 'profile.release.strip="none"' -- \
+	    -Zsanitizer=address -Cunsafe-allow-abi-mismatch=sanitizer -Cforce-frame-pointers=yes -Cdebuginfo=line-tables-only
+	$(PY) scripts/package_extension.py $(ASAN_DIR)/$(HOST_TARGET)/release/$(LIBRARY) $@ \
+	    --duckdb-version v$(DUCKDB_VERSION) --platform-file $(PLATFORM)
+
+asan: $(ASAN_DIR)/$(NAME).duckdb_extension
+	LD_PRELOAD="$(ASAN_LIBRARIES)" ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0:alloc_dealloc_mismatch=0:abort_on_error=1 \
+	    $(PY) scripts/sqllogictest.py --extension $< $(or $(ASAN_TESTS),test/sql)
+
+# The parsers that need neither files nor other libraries, under the interpreter that knows the rules of unsafe code.
+miri:
+	@cargo +nightly miri --version >/dev/null 2>&1 || \
+	    { echo "Miri is not installed; with a network: rustup toolchain install nightly --component miri rust-src"; exit 1; }
+	CARGO_TARGET_DIR=$(CURDIR)/build/miri MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance" PROPTEST_CASES=2 \
+	    cargo +nightly miri test --locked $(CORE) --lib -- $(MIRI_TESTS)
+
+MIRI_TESTS ?= format::parquet::page_header format::tlm::frame stats::json stats::token_set catalog::log::doc catalog::log::companion \
+              predicate::text predicate::outcomes scan::windows
+
+fuzz_tlm fuzz_parquet fuzz_catalog: fuzz_%:
+	cd fuzz && CARGO_TARGET_DIR=$(CURDIR)/build/fuzz RUSTFLAGS="$(FUZZ_FLAGS)" \
+	    cargo build --release --locked --target $(HOST_TARGET) --bin $@
+	mkdir -p build/fuzz/corpus/$* build/fuzz/crashes
+	PENSIEVE_FUZZ_SEEDS=build/fuzz/seeds/$* build/fuzz/$(HOST_TARGET)/release/$@ -runs=0 2>/dev/null
+	build/fuzz/$(HOST_TARGET)/release/$@ build/fuzz/corpus/$* build/fuzz/seeds/$* -artifact_prefix=build/fuzz/crashes/$*- \
+	    -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -malloc_limit_mb=1024 -max_len=65536 -print_final_stats=1
 
 # Checks ------------------------------------------------------------------------------------------
 

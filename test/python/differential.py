@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Random SQL over extents against the same SQL over plain DuckDB tables.
+"""Random SQL over extents and stores against the same SQL over plain DuckDB tables.
 
 Every query is drawn from the seed and its number alone, so a failure is reproduced with `--seed S --only N`. Each runs over one
 of several physical layouts, some with optimizers disabled, and must give the rows (or the kind of error) that the plain table
-gives. Closes with `N passed, N failed`.
+gives. A quarter of the queries reads the fixed layouts of `diffgen/layouts.py`; the others read compositions (`diffgen/composed.py`):
+files of several writers and stores on every catalog, drawn anew for every 400 queries. Closes with `N passed, N failed`.
 """
 
 import argparse
@@ -19,74 +20,17 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from diffgen import data  # noqa: E402
+from diffgen.composed import SWITCHED_OFF, Composer, CompositionError  # noqa: E402
+from diffgen.layouts import LAYOUTS  # noqa: E402
 from diffgen.queries import Queries  # noqa: E402
+from postgres_server import Postgres  # noqa: E402
 from support import add_extension_argument, connect, quoted  # noqa: E402
 
+# Compositions that are there at a time, and the queries after which others take their place.
+COMPOSITIONS = 8
+EPOCH = 400
 DISABLED = ["", "", "", "", "filter_pushdown", "filter_pushdown", "statistics_propagation", "join_filter_pushdown", "top_n"]
 SHOWN_DIFFERENCES = 8
-
-
-class Layout:
-    """One way to store the table. `write` fills a directory; `source` is what replaces the table's name in a query."""
-
-    def __init__(self, name, source, options=None, files=None, format="tlm", casts=None):
-        self.name = name
-        self.format = format
-        self.suffix = "tlm" if format == "tlm" else "parquet"
-        self.source_template = source
-        self.options = options or {}
-        self.files = files
-        # Types that every second file has instead; they hold the same values.
-        self.casts = casts
-
-    def write(self, connection, directory):
-        directory.mkdir(parents=True)
-        # Blocks of exactly the size asked for: with the order kept, COPY hands over whole vectors of 2,048 rows. One thread
-        # keeps the order as well.
-        connection.execute("SET preserve_insertion_order = false")
-        connection.execute("SET threads = 1")
-        self.copy(connection, directory)
-        connection.execute("RESET preserve_insertion_order")
-
-    def copy(self, connection, directory):
-        options = ", ".join([f"FORMAT {self.format}"] + [f"{key} {value}" for key, value in self.options.items()])
-        if self.files is None:
-            connection.execute(f"COPY (FROM plain ORDER BY id) TO {quoted(directory / f'all.{self.suffix}')} ({options})")
-            return
-        # Uneven files, one of them empty, in the order of their names.
-        bounds = [0, 1, 1] + [data.ROWS * 3 * i // self.files for i in range(1, self.files + 1)]
-        for number, (start, end) in enumerate(zip(bounds, bounds[1:])):
-            columns = f"* REPLACE ({self.casts})" if self.casts and number % 2 else "*"
-            rows = f"SELECT {columns} FROM plain WHERE plain.id >= {start} AND plain.id < {end} ORDER BY plain.id"
-            connection.execute(f"COPY ({rows}) TO {quoted(directory / f'{number:03}.{self.suffix}')} ({options})")
-
-    def source(self, directory):
-        return self.source_template.format(directory=directory)
-
-
-CASTS = (
-    "id::INTEGER AS id, i::BIGINT AS i, k::HUGEINT AS k, nul::BIGINT AS nul, f::DOUBLE AS f, n::DECIMAL(38, 3) AS n, "
-    "b::INTEGER AS b, dt::VARCHAR AS dt"
-)
-LAYOUTS = [
-    Layout("one block", "read_tlm('{directory}/all.tlm')"),
-    Layout("blocks of 2048, lz4", "read_tlm('{directory}/all.tlm')", {"ROWS_PER_BLOCK": 2048, "COMPRESSION": "lz4"}),
-    Layout("blocks of 500, dictionaries, zstd", "read_extent('{directory}/all.tlm')",
-           {"ROWS_PER_BLOCK": 500, "COMPRESSION": "zstd", "DICTIONARY": "true"}),
-    Layout("blocks of 777, uncompressed, by name", "'{directory}/all.tlm'", {"ROWS_PER_BLOCK": 777, "COMPRESSION": "none"}),
-    Layout("files by glob", "read_tlm('{directory}/*.tlm')", {"ROWS_PER_BLOCK": 600}, files=5),
-    Layout("files by glob, union by name", "read_tlm('{directory}/*.tlm', union_by_name := true)", {"ROWS_PER_BLOCK": 1024}, files=3),
-    Layout("Parquet, one block", "read_extent('{directory}/all.parquet')", format="pensieve_parquet"),
-    Layout("Parquet, blocks of 700, filters on strings", "read_extent('{directory}/all.parquet')",
-           {"ROWS_PER_BLOCK": 700, "BLOOM_COLUMNS": "['s', 'm', 'i', 'big', 'id']"}, format="pensieve_parquet"),
-    Layout("Parquet files by glob", "read_extent('{directory}/*.parquet')", {"ROWS_PER_BLOCK": 2048}, 4, "pensieve_parquet"),
-    Layout("files of other types", "read_tlm('{directory}/*.tlm')", {"ROWS_PER_BLOCK": 900}, files=4, casts=CASTS),
-    Layout("Parquet files of other types", "read_extent('{directory}/*.parquet')", {"ROWS_PER_BLOCK": 900}, 5,
-           "pensieve_parquet", CASTS),
-    Layout("sorted Parquet", "read_extent('{directory}/all.parquet')", {"ROWS_PER_BLOCK": 600, "SORT_BY": "id"},
-           format="pensieve_parquet"),
-    Layout("Parquet of DuckDB", "read_extent('{directory}/all.parquet')", {"ROW_GROUP_SIZE": 2048}, format="parquet"),
-]  # fmt: skip
 
 
 def canonical(value):
@@ -159,52 +103,179 @@ def create_dimension(connection):
     )
 
 
-def prepare(arguments, directory):
-    """A connection with the plain tables, the written layouts and the sample of values."""
-    connection = connect(arguments.extension)
-    connection.execute("SET TimeZone = 'UTC'")
-    table, sample = data.build(random.Random(arguments.seed))
-    connection.register("arrow_rows", table)
-    connection.execute("CREATE TABLE plain AS FROM arrow_rows")
-    connection.unregister("arrow_rows")
-    create_dimension(connection)
-    for number, layout in enumerate(LAYOUTS):
-        layout.write(connection, directory / str(number))
-    return connection, sample
+class Relations:
+    """What queries are run over, written when a query first wants it."""
+
+    def __init__(self, arguments, directory):
+        self.extension, self.seed, self.only_composed = arguments.extension, arguments.seed, arguments.composed
+        self.table, self.sample = data.build(random.Random(arguments.seed))
+        try:
+            self.server = Postgres()
+        except RuntimeError as error:
+            print(f"stores on PostgreSQL are left out, SQLite takes their place: {error}")
+            self.server = None
+        self.root, self.starts = directory, 0
+        self.start()
+
+    def start(self):
+        """A new database: at first, and after an error that invalidated the one before."""
+        self.directory = self.root / str(self.starts)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.starts += 1
+        self.connection = connect(self.extension)
+        self.connection.execute("SET TimeZone = 'UTC'")
+        data.create(self.connection, self.table)
+        create_dimension(self.connection)
+        self.composer = Composer(self.connection, self.directory, self.database if self.server else None)
+        self.fixed, self.composed, self.epoch = {}, {}, None
+
+    def database(self, name):
+        """The address of a new database of the PostgreSQL server."""
+        return self.server.database(f"{name}_{self.starts}")
+
+    def draw(self, number, rng):
+        """The relation of query `number`; a `CompositionError` when it cannot be written."""
+        if not self.only_composed and rng.random() < 0.25:
+            chosen = rng.randrange(len(LAYOUTS))
+            if chosen not in self.fixed:
+                self.fixed[chosen] = LAYOUTS[chosen].relation(self.connection, self.directory / str(chosen))
+            return self.fixed[chosen]
+        if number // EPOCH != self.epoch:
+            self.release()
+            self.epoch = number // EPOCH
+        chosen = rng.randrange(COMPOSITIONS)
+        if chosen not in self.composed:
+            name = f"layout_{self.epoch}_{chosen}"
+            try:
+                self.composed[chosen] = self.composer.compose(random.Random(f"{self.seed}/{name}"), name)
+            except CompositionError as error:
+                self.composed[chosen] = error
+                for statement in ("ROLLBACK", "RESET preserve_insertion_order"):
+                    attempt(self.connection, statement)
+        if isinstance(self.composed[chosen], CompositionError):
+            raise self.composed[chosen]
+        return self.composed[chosen]
+
+    def release(self):
+        for relation in self.composed.values():
+            for statement in getattr(relation, "release", []):
+                attempt(self.connection, statement)
+        self.composed = {}
+
+    def stop(self):
+        if self.server:
+            self.server.stop()
 
 
-def reproduction(arguments, number, layout, disabled, query, source):
-    lines = [f"layout: {layout.name}; disabled optimizers: {disabled or 'none'}; shape: {query.shape}"]
-    lines += [f"  {statement.replace('@T@', source)};" for statement in query.statements]
-    lines.append(f"again: {Path(__file__).name} --seed {arguments.seed} --only {number} --keep DIRECTORY")
+def died(connection):
+    """Whether an INTERNAL error has invalidated the database."""
+    try:
+        connection.execute("SELECT 1").fetchall()
+    except Exception as error:
+        return "invalidated" in str(error)
+    return False
+
+
+def attempt(connection, statement):
+    """Run a statement that may have nothing to do."""
+    try:
+        connection.execute(statement)
+    except Exception:  # what it would undo was never there
+        pass
+
+
+def reproduction(arguments, number, relation, disabled, query):
+    lines = list(relation.script)
+    lines += [f"layout: {relation.name}; disabled optimizers: {disabled or 'none'}; shape: {query.shape}"]
+    lines += [f"  {statement.replace('@T@', relation.actual)};" for statement in query.statements]
+    lines.append(again(arguments, number))
     return "\n".join(lines)
+
+
+def again(arguments, number):
+    composed = " --composed" if arguments.composed else ""
+    return f"again: {Path(__file__).name} --seed {arguments.seed}{composed} --only {number} --keep DIRECTORY"
+
+
+class Trace:
+    """A file that says what is being done, for when the process dies of it."""
+
+    def __init__(self, path):
+        self.file = open(path, "w") if path else None
+
+    def say(self, text):
+        if self.file:
+            self.file.seek(0)
+            self.file.write(text + "\n")
+            self.file.truncate()
+            self.file.flush()
+
+
+def draw_query(rng, relations, relation):
+    """A query over a relation, now and then beside rows that only its transaction sees."""
+    while True:
+        query = Queries(rng, relations.sample, relation.columns).draw()
+        if relation.ordered or query.shape != "order_preserved":
+            break
+    if relation.insertable and rng.random() < 0.06:
+        names = ", ".join(f'"{name}"' for name in relation.columns)
+        start = data.ROWS * 3 + 3
+        expressions = ", ".join(f"plain.id + {start} AS id" if name == "id" else f'plain."{name}"' for name in relation.columns)
+        low = rng.randrange(0, data.ROWS * 3)
+        insert = f"INSERT INTO @T@ ({names}) SELECT {expressions} FROM plain WHERE plain.id BETWEEN {low} AND {low + 600}"
+        query.statements = ["BEGIN", insert, *query.statements]
+        query.cleanup = [*query.cleanup, "ROLLBACK"]
+        query.shape += " in a transaction"
+        query.ordered = query.ordered and query.shape.startswith("top_n")
+    return query
 
 
 def work(arguments, directory):
     """Run the queries; the last line of output is the summary."""
-    connection, sample = prepare(arguments, directory)
-    numbers = [arguments.only] if arguments.only is not None else range(arguments.queries)
-    passed = failed = errors = 0
-    shapes = {}
-    trace = open(arguments.trace, "w") if arguments.trace else None
+    trace = Trace(arguments.trace)
+    relations = Relations(arguments, directory)
+    try:
+        return run_all(arguments, relations, trace)
+    finally:
+        relations.stop()
+
+
+def run_all(arguments, relations, trace):
+    connection = relations.connection
+    numbers = [arguments.only] if arguments.only is not None else range(arguments.start, arguments.start + arguments.queries)
+    passed = failed = errors = skipped = 0
+    shapes, where, refused = {}, {}, set()
+    begun, spent = time.monotonic(), {"plain": 0.0, "extents": 0.0}
     for number in numbers:
         rng = random.Random(f"{arguments.seed}/{number}")
-        query = Queries(rng, sample).draw()
-        layout_number = rng.randrange(len(LAYOUTS))
-        layout, disabled = LAYOUTS[layout_number], rng.choice(DISABLED)
-        source = layout.source(directory / str(layout_number))
+        trace.say(f"query {number}: its layout is being written\n{again(arguments, number)}")
+        text = None
+        try:
+            relation = relations.draw(number, rng)
+        except CompositionError as error:
+            if str(error) in refused:
+                skipped += 1
+                continue
+            refused.add(str(error))
+            failed += 1
+            print(f"FAIL query {number}\n" + "\n".join(error.script) + f"\n{again(arguments, number)}\n{error}\n", flush=True)
+            if died(connection):
+                relations.start()
+                connection = relations.connection
+            continue
+        query = draw_query(rng, relations, relation)
+        disabled = rng.choice(DISABLED)
         connection.execute(f"SET threads = {rng.choice([1, 2, 4])}")
-        if trace:
-            trace.seek(0)
-            trace.write(f"query {number}\n" + reproduction(arguments, number, layout, disabled, query, source) + "\n")
-            trace.truncate()
-            trace.flush()
+        trace.say(f"query {number}\n{reproduction(arguments, number, relation, disabled, query)}")
         started = time.monotonic()
-        expected = run(connection, query, "plain", disabled)
+        expected = run(connection, query, relation.expected, disabled)
         middle = time.monotonic()
-        actual = run(connection, query, source, disabled)
-        if arguments.verbose or time.monotonic() - middle > 2:
-            print(f"query {number} ({query.shape}): {middle - started:.3f} s plain, {time.monotonic() - middle:.3f} s extents")
+        actual = run(connection, query, relation.actual, disabled)
+        ended = time.monotonic()
+        spent["plain"] += middle - started
+        spent["extents"] += ended - middle
+        if arguments.verbose or ended - middle > 2:
+            print(f"query {number} ({query.shape}): {middle - started:.3f} s plain, {ended - middle:.3f} s extents")
         text = difference(expected, actual)
         errors += expected[1] is not None
         shapes[query.shape] = shapes.get(query.shape, 0) + 1
@@ -212,11 +283,23 @@ def work(arguments, directory):
             passed += 1
             continue
         failed += 1
-        print(f"FAIL query {number}\n{reproduction(arguments, number, layout, disabled, query, source)}\n{text}\n", flush=True)
+        where.setdefault(relation.name, []).append(number)
+        print(f"FAIL query {number}\n{reproduction(arguments, number, relation, disabled, query)}\n{text}\n", flush=True)
+        if died(connection):
+            relations.start()
+            connection = relations.connection
         if failed >= arguments.stop_after:
             print(f"stopping after {failed} failures")
             break
-    print(f"seed {arguments.seed}: {len(shapes)} shapes, {errors} queries that are errors on both sides")
+    for name, failures in where.items():
+        print(f"layout {name}: {len(failures)} failures, the first is query {failures[0]}")
+    for name, reason in SWITCHED_OFF.items():
+        print(f"switched off: {name}: {reason}")
+    seconds = time.monotonic() - begun
+    print(
+        f"seed {arguments.seed}: {len(shapes)} shapes, {errors} queries that are errors on both sides, {skipped} not run, "
+        f"{(passed + failed) / seconds:.0f} queries/s ({spent['plain']:.0f} s plain, {spent['extents']:.0f} s extents, {seconds:.0f} s in all)"
+    )
     print(f"{passed} passed, {failed} failed", flush=True)
     return 1 if failed or not passed else 0
 
@@ -239,6 +322,8 @@ def main():
     add_extension_argument(parser)
     parser.add_argument("--seed", type=int, default=20)
     parser.add_argument("--queries", type=int, default=2500)
+    parser.add_argument("--start", type=int, default=0, help="number of the first query")
+    parser.add_argument("--composed", action="store_true", help="leave the fixed layouts out")
     parser.add_argument("--only", type=int, help="run this query only")
     parser.add_argument("--keep", help="directory to write the extents to, and keep")
     parser.add_argument("--stop-after", type=int, default=10, help="failures to show")

@@ -52,8 +52,7 @@ class Generator(unittest.TestCase):
     def setUp(self):
         self.connection = duckdb.connect()
         self.connection.execute("SET TimeZone = 'UTC'")
-        self.connection.register("arrow_rows", self.table)
-        self.connection.execute("CREATE TABLE plain AS FROM arrow_rows")
+        data.create(self.connection, self.table)
         differential.create_dimension(self.connection)
 
     def draw(self, number):

@@ -33,6 +33,21 @@ extern "C" void pensieve_host_string_free(char *message) {
 
 namespace pensieve {
 
+static void RefuseToSerialize(Serializer &, const optional_ptr<FunctionData>, const BoundTableFunction &function) {
+	throw NotImplementedException("A scan by %s of an attached table cannot be serialized",
+	                              function.GetName().GetIdentifierName());
+}
+
+static unique_ptr<FunctionData> RefuseToDeserialize(Deserializer &, BoundTableFunction &function) {
+	throw NotImplementedException("A scan by %s of an attached table cannot be deserialized",
+	                              function.GetName().GetIdentifierName());
+}
+
+void KeepInPlan(TableFunction &function) {
+	function.SetSerializeCallback(RefuseToSerialize);
+	function.SetDeserializeCallback(RefuseToDeserialize);
+}
+
 void ThrowError(int kind, char *message) {
 	auto text = TakeString(message);
 	switch (kind) {

@@ -174,7 +174,8 @@ static void CheckColumns(const vector<Value> &values, const vector<string> &name
 			continue;
 		}
 		auto name = value.ToString();
-		if (!StringUtil::Contains(name, "*") && std::find(names.begin(), names.end(), name) == names.end()) {
+		auto is_named = [&](const string &column) { return StringUtil::CIEquals(column, name); };
+		if (!StringUtil::Contains(name, "*") && std::none_of(names.begin(), names.end(), is_named)) {
 			throw BinderException("BLOOM_COLUMNS names \"%s\", which is not a column; the columns are %s", name,
 			                      StringUtil::Join(names, ", "));
 		}

@@ -390,7 +390,9 @@ TableFunction DendroTableEntry::GetScanFunction(ClientContext &context, unique_p
 	auto data = unique_ptr_cast<FunctionData, DendroBindData>(bound.data->Copy());
 	data->table = this;
 	bind_data = std::move(data);
-	return GetDendroScanFunction();
+	auto result = GetDendroScanFunction();
+	KeepInPlan(result);
+	return result;
 }
 
 vector<column_t> DendroTableEntry::GetRowIdColumns() const {

@@ -364,6 +364,7 @@ TableFunction StoreScanFunction(ClientContext &context, StoreTableEntry &entry, 
 	bind_data->Cast<MultiFileBindData>().bind_data->Cast<ExtentBindData>().store_files->entry = entry;
 	auto result = ScanFunction();
 	result.get_table_entry = ScannedEntry;
+	KeepInPlan(result);
 	return result;
 }
 

@@ -1,25 +1,44 @@
-"""Random WHERE clauses over the columns of `data.COLUMNS`."""
+"""Random WHERE clauses over the columns of `data.COLUMNS`, or over those of them that a relation has."""
 
-from .data import WORDS, literal
+import re
 
-COMPARED = ["id", "ts", "us", "tz", "dt", "i", "big", "u", "d", "f", "n", "b", "s", "m", "k", "nul"]
+from .data import COLUMNS, WORDS, literal
+
+COMPARED = ["id", "ts", "seen", "us", "tz", "dt", "i", "big", "u", "d", "f", "n", "b", "s", "m", "k", "nul", "uu"]
+# Columns that only some relations have: of hive directories, of names that differ by case, and where a row stands.
+SPECIAL = ["hv", "I_1", "file_row_number"]
+TIMES = ["ts", "seen", "us", "tz", "dt"]
 COMPARISONS = ["=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"]
 
 
 class Predicates:
-    """Draws predicates; `sample` holds values per column (see `data.build`)."""
+    """Draws predicates over the columns given; `sample` holds values per column (see `data.build`)."""
 
-    def __init__(self, rng, sample):
+    def __init__(self, rng, sample, columns=None):
         self.rng = rng
         self.sample = sample
+        self.columns = columns or COLUMNS
+        self.compared = [name for name in COMPARED + SPECIAL if name in self.columns]
+        self.times = [name for name in TIMES if name in self.columns]
+
+    def has(self, text):
+        """Whether the columns that SQL text names are there."""
+        words = set(re.findall(r"\w+", re.sub(r"'[^']*'", "", text)))
+        return all(name in self.columns for name in words.intersection([*COLUMNS, *SPECIAL]))
 
     def value(self, column):
+        if column == "hv":
+            return str(self.rng.randrange(-1, 6))
+        if column == "file_row_number":
+            return str(self.rng.choice([0, 1, 99, 100, 499, 500, 2047, 2048, self.rng.randrange(5000), 10**6]))
+        if column == "I_1":
+            column = "big"
         if column == "b":
             return literal("b", self.rng.random() < 0.5)
         return literal(column, self.rng.choice(self.sample[column]))
 
     def comparison(self, p):
-        column = self.rng.choice(COMPARED)
+        column = self.rng.choice(self.compared)
         operator = self.rng.choice(COMPARISONS)
         if self.rng.random() < 0.25 and "DISTINCT" not in operator:
             return f"{self.value(column)} {operator} {p}{column}"
@@ -28,7 +47,7 @@ class Predicates:
         return f"{p}{column} {operator} {self.value(column)}"
 
     def between(self, p):
-        column = self.rng.choice(COMPARED)
+        column = self.rng.choice(self.compared)
         negated = self.rng.choice(["", "", "NOT "])
         return f"{p}{column} {negated}BETWEEN {self.value(column)} AND {self.value(column)}"
 
@@ -42,14 +61,14 @@ class Predicates:
         return f"{p}ts >= {base} AND {p}ts::TIMESTAMP < ({base}::TIMESTAMP + INTERVAL {step})"
 
     def membership(self, p):
-        column = self.rng.choice(COMPARED)
+        column = self.rng.choice(self.compared)
         values = [self.value(column) for _ in range(self.rng.choice([1, 2, 3, 8]))]
         if self.rng.random() < 0.1:
             values.append("NULL")
         return f"{p}{column} {self.rng.choice(['', '', 'NOT '])}IN ({', '.join(values)})"
 
     def null_test(self, p):
-        column = self.rng.choice(COMPARED + ["st", "li"])
+        column = self.rng.choice([name for name in [*COLUMNS, *SPECIAL] if name in self.columns])
         return f"{p}{column} IS {self.rng.choice(['', 'NOT '])}NULL"
 
     def needle(self):
@@ -80,7 +99,31 @@ class Predicates:
         pattern = pattern.replace("\\", "")
         return f"{p}{column} LIKE '{pattern}'"
 
+    def time(self, p):
+        """A time against a constant of its own or of another type of time, near the ends of nanoseconds and far beyond them."""
+        rng = self.rng
+        column = rng.choice(self.times)
+        if column in ("ts", "seen"):
+            value = rng.choice([
+                "TIMESTAMP '1677-09-21 00:12:44'", "TIMESTAMP '2262-04-11 23:47:16.854775'", "TIMESTAMP '2027-01-01'",
+                "DATE '2030-06-01'", "TIMESTAMP_S '2025-01-04'", "TIMESTAMP_MS '2031-01-01 00:00:00.001'", "'2025-01-05 10:00:00.000000001'",
+                "'infinity'::TIMESTAMP",
+            ])  # fmt: skip
+        else:
+            value = rng.choice([
+                "TIMESTAMP '0001-01-01 00:00:01'", "TIMESTAMP '1677-09-21 00:12:43.145224'", "TIMESTAMP '2262-04-11 23:47:16.854776'",
+                "TIMESTAMP '2400-01-01'", "DATE '2500-01-01'", "'infinity'::TIMESTAMP", "'-infinity'::TIMESTAMP", "DATE '2025-01-05'",
+                "TIMESTAMP '9999-12-31 23:59:59.999999'", "'infinity'::DATE", "DATE '1700-01-01'",
+            ])  # fmt: skip
+        return f"{p}{column} {rng.choice(COMPARISONS)} {value}"
+
     def expression(self, p):
+        while True:
+            text = self.any_expression(p)
+            if self.has(text):
+                return text
+
+    def any_expression(self, p):
         rng = self.rng
         return rng.choice([
             lambda: f"{p}b",
@@ -113,6 +156,33 @@ class Predicates:
             lambda: f"{p}st.b = 'search'",
             lambda: f"list_contains({p}li, {rng.randrange(4)})",
             lambda: f"len({p}li) = {rng.randrange(4)}",
+            lambda: f"{p}ar[{rng.randrange(1, 4)}] {rng.choice(['>', '='])} {rng.choice([0, 0.5, 20])}",
+            lambda: f"{p}ab[{rng.randrange(1, 6)}]",
+            lambda: f"{p}ab[{rng.choice([1, 4])}] IS {rng.choice(['', 'NOT '])}NULL",
+            lambda: f"{p}sa[{rng.randrange(1, 3)}] = 'search'",
+            lambda: f"list_contains({p}sl, '{rng.choice(['search', '', 'zz'])}')",
+            lambda: f"len({p}sl) = {rng.choice([0, 3])}",
+            lambda: f"{p}ma['a'] {rng.choice(['<', '='])} {rng.randrange(40)}",
+            lambda: f"cardinality({p}ma) = {rng.randrange(3)}",
+            lambda: f"len({p}ls) > {rng.randrange(3)}",
+            lambda: f"{p}ls[1].x = {rng.randrange(4)}",
+            lambda: f"{p}ss.p {rng.choice(COMPARISONS)} {rng.randrange(1200)}",
+            lambda: f"{p}ss.q.t {rng.choice(['<', '>='])} TIMESTAMP_NS '2025-01-0{rng.randrange(1, 9)}'",
+            lambda: f"{p}ss.q.r[1] = 'gateway'",
+            lambda: f"{p}ss.q IS {rng.choice(['', 'NOT '])}NULL",
+            lambda: f"{p}js->>'$.a' = '{rng.randrange(40)}'",
+            lambda: f"{p}js->>'$.b.c' = '{rng.choice(['search', 'gateway', ''])}'",
+            lambda: f"{p}js->>'$.n' IS {rng.choice(['', 'NOT '])}NULL",
+            lambda: f"({p}js->>'$.a')::INTEGER > {rng.randrange(40)}",
+            lambda: f"json_exists({p}js, '$.{rng.choice(['a', 'b.c', 'none'])}')",
+            lambda: f"{p}js::VARCHAR LIKE '%{rng.choice(['search', 'text', '1,2'])}%'",
+            lambda: f"{p}uu = md5('{rng.randrange(12_000) * 3}')::UUID",
+            lambda: f"{p}uu::VARCHAR LIKE 'a%'",
+            lambda: f"{p}seen - {p}ts > INTERVAL {rng.choice([1500, 1900])} DAY",
+            lambda: f"{p}tz > {p}us",
+            lambda: f"{p}hv = {rng.randrange(6)} OR {p}k = {rng.randrange(40)}",
+            lambda: f"{p}hv + {p}k > {rng.randrange(40)}",
+            lambda: f"{p}file_row_number % {rng.choice([2, 100])} = 0",
             lambda: f"try_cast({p}m AS INTEGER) = 5",
             lambda: f"isnan({p}d)",
             lambda: f"{p}d <> {p}d",
@@ -122,8 +192,8 @@ class Predicates:
 
     def leaf(self, p):
         return self.rng.choices(
-            [self.comparison, self.between, self.narrow_range, self.membership, self.null_test, self.text, self.expression],
-            [6, 2, 3, 2, 1, 3, 4],
+            [self.comparison, self.between, self.narrow_range, self.membership, self.null_test, self.text, self.expression, self.time],
+            [6, 2, 3, 2, 1, 3, 5, 2],
         )[0](p)
 
     def predicate(self, p="", depth=3):

@@ -6,13 +6,17 @@ small plain table (k INTEGER with a NULL and repeats, name VARCHAR, lo BIGINT, h
 
 from dataclasses import dataclass, field
 
-from .data import COLUMNS
-from .predicates import Predicates
+from .predicates import COMPARED, SPECIAL, Predicates
 
 # How a column is shown: Python has no nanoseconds and no infinite timestamps.
-SHOWN = {"ts": "epoch_ns({})", "us": "{}::VARCHAR", "tz": "epoch_us({})", "dt": "{}::VARCHAR"}
-AGGREGATED = ["id", "i", "big", "u", "k", "n"]
-GROUPED = ["s", "k", "b", "nul", "i", "f"]
+SHOWN = {
+    "ts": "epoch_ns({})", "seen": "epoch_ns({})", "us": "{}::VARCHAR", "tz": "{}::VARCHAR", "dt": "{}::VARCHAR", "uu": "{}::VARCHAR",
+    "ss": "{}::VARCHAR",
+}  # fmt: skip
+AGGREGATED = ["id", "i", "big", "u", "k", "n", "hv", "I_1", "file_row_number"]
+GROUPED = ["s", "k", "b", "nul", "i", "f", "hv"]
+# What may come in any order, so sums of it may differ in the last digit.
+INEXACT = ("DOUBLE", "FLOAT")
 
 
 @dataclass
@@ -30,28 +34,40 @@ def shown(column, p=""):
 
 
 class Queries:
-    def __init__(self, rng, sample):
+    """Draws queries over a relation with these columns (name to type), by default those of `data.COLUMNS`."""
+
+    def __init__(self, rng, sample, columns=None):
         self.rng = rng
-        self.make = Predicates(rng, sample)
+        self.make = Predicates(rng, sample, columns)
+        self.known = self.make.columns
 
     # Pieces
 
     def where(self, p="", depth=3):
         return self.make.predicate(p, depth)
 
+    def some(self, names):
+        """One of the names that the relation has."""
+        return self.rng.choice([name for name in names if name in self.known])
+
+    def total(self, column, p=""):
+        return f"{'max' if self.known[column] in INEXACT else 'sum'}({p}{column})"
+
     def columns(self, p="", count=None):
-        names = self.rng.sample(list(COLUMNS), count or self.rng.randrange(1, 6))
+        names = self.rng.sample(list(self.known), count or self.rng.randrange(1, 6))
         return ", ".join(f"{shown(name, p)} AS c{i}" for i, name in enumerate(names))
 
     def aggregates(self, p=""):
         rng = self.rng
-        number = rng.choice(AGGREGATED)
+        number = self.some(AGGREGATED)
         options = [
-            "count(*)", f"count({p}{rng.choice(list(COLUMNS))})", f"min({p}{number})", f"max({p}{number})", f"sum({p}k)",
+            "count(*)", f"count({p}{rng.choice(list(self.known))})", f"min({p}{number})", f"max({p}{number})", self.total("k", p),
             f"count(DISTINCT {p}s)", f"min({p}s)", f"max({p}m)", f"min({p}d)", f"max({p}f)", f"bool_or({p}b)",
             f"min(epoch_ns({p}ts))", f"max({p}us)::VARCHAR", f"max({p}dt)::VARCHAR", f"sum(len({p}li))", f"max({p}st.a)",
-            f"count(*) FILTER ({self.where(p, 1)})",
+            f"min({p}us)::VARCHAR", f"max({p}tz)::VARCHAR", f"min(epoch_ns({p}seen))", f"sum(len({p}sl))", f"count({p}ab[4])",
+            f"max({p}ss.p)", f"min({p}ar[1])", f"count(*) FILTER ({self.where(p, 1)})", self.total(number, p),
         ]  # fmt: skip
+        options = [text for text in options if self.make.has(text)]
         return ", ".join(rng.sample(options, rng.randrange(1, 4)))
 
     # Shapes
@@ -63,17 +79,17 @@ class Queries:
         return [f"SELECT {self.columns()} FROM @T@ WHERE {self.where(depth=2)}"], False
 
     def metadata_only(self):
-        column = self.rng.choice(AGGREGATED + ["s", "d", "b"])
+        column = self.some(AGGREGATED + ["s", "d", "b"])
         return [f"SELECT count(*), min({column}), max({column}), count({column}) FROM @T@"], False
 
     def group_by(self):
-        key = self.rng.choice(GROUPED)
+        key = self.some(GROUPED)
         having = self.rng.choice(["", " HAVING count(*) > 3"])
         kind = self.rng.choice(["{}", "{}", "ROLLUP ({})"]).format(key)
         return [f"SELECT {key}, {self.aggregates()} FROM @T@ WHERE {self.where()} GROUP BY {kind}{having}"], False
 
     def distinct(self):
-        key = self.rng.choice(GROUPED)
+        key = self.some(GROUPED)
         return [f"SELECT DISTINCT {key}, b FROM @T@ WHERE {self.where()}"], False
 
     def union_all(self):
@@ -87,7 +103,7 @@ class Queries:
         return [" UNION ALL ".join(arms)], False
 
     def two_scalar_subqueries(self):
-        what = self.rng.choice(["count(*)", "max(id)", "sum(k)", "count(DISTINCT s)"])
+        what = self.rng.choice(["count(*)", "max(id)", self.total("k"), "count(DISTINCT s)"])
         parts = [f"(SELECT {what} FROM @T@ WHERE {self.where()})" for _ in range(self.rng.choice([2, 2, 3]))]
         return ["SELECT " + ", ".join(parts)], False
 
@@ -108,7 +124,7 @@ class Queries:
     def cte_joined(self):
         return [
             f"WITH c AS (SELECT id, k, i, s, b FROM @T@ WHERE {self.make.narrow_range('')}) "
-            f"SELECT count(*), sum(a.k) FROM c a JOIN c z ON a.k = z.k AND a.b = z.b WHERE a.i <= z.i"
+            f"SELECT count(*), {self.total('k', 'a.')} FROM c a JOIN c z ON a.k = z.k AND a.b = z.b WHERE a.i <= z.i"
         ], False
 
     def self_join(self):
@@ -178,7 +194,7 @@ class Queries:
         return [f"SELECT id, {function} AS w FROM @T@ WHERE {self.where(depth=2)}{qualify}"], False
 
     def top_n(self):
-        column = self.rng.choice([name for name in COLUMNS if name not in ("st", "li")])
+        column = self.some([*COMPARED, *SPECIAL])
         direction = self.rng.choice(["ASC", "DESC"]) + self.rng.choice(["", " NULLS FIRST", " NULLS LAST"])
         limit = self.rng.choice([1, 3, 10, 100])
         offset = self.rng.choice(["", "", f" OFFSET {self.rng.randrange(50)}"])
@@ -217,7 +233,7 @@ class Queries:
 
     def copied(self):
         create = f"CREATE OR REPLACE TEMP TABLE copied AS SELECT * FROM @T@ WHERE {self.where(depth=2)}"
-        return [create, "SELECT count(*), min(id), max(s), sum(k) FROM copied"], False
+        return [create, f"SELECT count(*), min(id), max(s), {self.total('k')} FROM copied"], False
 
     def asof(self):
         return [
@@ -226,19 +242,32 @@ class Queries:
         ], False
 
     def unnested(self):
-        return [f"SELECT x, count(*) FROM (SELECT unnest(li) AS x FROM @T@ WHERE {self.where(depth=2)}) GROUP BY x"], False
+        inner = self.rng.choice(["li", "li", "sl", "ab", "sa", "ar", "map_keys(ma)", "map_values(ma)"])
+        return [f"SELECT x, count(*) FROM (SELECT unnest({inner}) AS x FROM @T@ WHERE {self.where(depth=2)}) GROUP BY x"], False
+
+    def described(self):
+        # a reader of Parquet tells fixed sizes from the Arrow schema or not at all
+        names = ", ".join(self.known)
+        return [f"SELECT column_name, regexp_replace(column_type, '\\[\\d+\\]', '[]', 'g') FROM (DESCRIBE SELECT {names} FROM @T@)"], True
+
+    def whole(self):
+        return [f"SELECT {', '.join(shown(name) for name in self.known)} FROM @T@ WHERE {self.make.narrow_range('')}"], False
 
     WEIGHTED = {
         "plain_aggregate": 10, "plain_rows": 8, "metadata_only": 1, "group_by": 5, "distinct": 2, "union_all": 5,
         "union_all_counts": 4, "two_scalar_subqueries": 8, "scalar_comparison": 3, "cte": 5, "cte_joined": 2, "self_join": 4,
         "left_join": 3, "small_build_side": 6, "range_join": 2, "semi_or_anti": 4, "exists": 4, "correlated": 2,
         "set_operation": 4, "window": 4, "top_n": 6, "top_n_by_id": 3, "order_preserved": 2, "limit_below_filter": 2,
-        "prepared": 6, "view": 2, "copied": 1, "asof": 1, "unnested": 1,
+        "prepared": 6, "view": 2, "copied": 1, "asof": 1, "unnested": 2,
+        "described": 0.5, "whole": 2,
     }  # fmt: skip
 
     AFTERWARDS = {"prepared": ["DEALLOCATE q"], "order_preserved": ["RESET threads"]}
 
     def draw(self):
-        shape = self.rng.choices(list(self.WEIGHTED), list(self.WEIGHTED.values()))[0]
-        statements, ordered = getattr(self, shape)()
+        while True:
+            shape = self.rng.choices(list(self.WEIGHTED), list(self.WEIGHTED.values()))[0]
+            statements, ordered = getattr(self, shape)()
+            if all(self.make.has(statement) for statement in statements):
+                break
         return Query(shape, statements, ordered, self.AFTERWARDS.get(shape, []))
