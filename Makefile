@@ -63,7 +63,7 @@ TESTS := test_core test_python test_release test_differential test_round_trip te
          test_stores test_dendro test_docs test_wheel
 
 .PHONY: all configure debug release dist wheel repository test $(TESTS) test_dist test_debug test_sql test_smoke soak asan miri fuzz_tlm fuzz_parquet \
-        fuzz_catalog         check check_rust check_cpp check_docs format demo bench bench_catalog clean clean_all
+        fuzz_catalog check check_rust check_cpp check_docs format demo bench bench_catalog clean clean_all
 
 all: release
 
