@@ -308,10 +308,11 @@ class Tests:
         self.equal(measure.format(quoted(path)), expected)
         self.equal(f"SELECT id, length(t) FROM read_extent({quoted(path)}) WHERE id IN (3, 16999) ORDER BY ALL", [(3, 140_000), (16999, 140_000)])
         path.unlink()
-        # values that repeat: a small chunk, and no hint of what it becomes
-        lists = pa.chunked_array([pa.ListArray.from_arrays(pa.array(range(171), pa.int32()), chunk)] * 100)
+        # few values that repeat: a small chunk, and no hint of what it becomes
+        few = chunk.take(pa.array([i % 5 for i in range(170)]))
+        lists = pa.chunked_array([pa.ListArray.from_arrays(pa.array(range(171), pa.int32()), few)] * 100)
         path = self.parquet(pa.table({"id": ids, "l": lists}), "lists.parquet", compression="zstd", row_group_size=rows)
-        self.equal(measure.replace("(t)", "(l[1])").format(quoted(path)), expected)
+        self.equal(measure.replace("(t)", "(l[1])").format(quoted(path)), [(*expected[0][:3], "e" * 3)])
         self.equal(f"SELECT length(l[1]) FROM read_extent({quoted(path)}) WHERE id > 16997", [(140_000,)] * 2)
         path.unlink()
 
