@@ -34,9 +34,13 @@ unique_ptr<MultiFileReaderInterface> ExtentInterface::CreateInterface(ClientCont
 	return make_uniq<ExtentInterface>("");
 }
 
-unique_ptr<BaseFileReaderOptions> ExtentInterface::InitializeOptions(ClientContext &, optional_ptr<TableFunctionInfo>) {
+unique_ptr<BaseFileReaderOptions> ExtentInterface::InitializeOptions(ClientContext &context,
+                                                                     optional_ptr<TableFunctionInfo>) {
 	auto result = make_uniq<ExtentOptions>();
 	result->format = format;
+	// a setting of DuckDB's Parquet reader
+	auto text = GetSetting(context, "binary_as_string");
+	result->binary_as_string = !text.IsNull() && BooleanValue::Get(text);
 	return std::move(result);
 }
 
@@ -272,7 +276,8 @@ static void ComplexFilterPushdown(ClientContext &context, LogicalGet &get, Funct
 				return string();
 			}
 			auto index = reference.Cast<BoundColumnRefExpression>().Binding().column_index;
-			return get.names[get.GetColumnIds()[index].GetPrimaryIndex()].GetIdentifierName();
+			// not the names of `get`: those may be aliases
+			return bind_data.names[get.GetColumnIds()[index].GetPrimaryIndex()].GetIdentifierName();
 		});
 		conjuncts.push_back(hint.json);
 		PredicatePtr predicate(pns_predicate_lower(hint.json.c_str(), hint.json.size()));

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::compute::concat_batches;
-use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::compute::{CastOptions, cast_with_options, concat_batches};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use bytes::Bytes;
 use parquet::DecodeResult;
 use parquet::arrow::ProjectionMask;
@@ -44,7 +44,8 @@ pub(super) fn read(
     }
     match batches.len() {
         1 => Ok(batches.remove(0)),
-        _ => concat_batches(&stream.schema, &batches)
+        // what was decoded may have been converted since
+        _ => concat_batches(batches.first().map_or(&stream.schema, RecordBatch::schema_ref), &batches)
             .map_err(|error| Error::corrupt(file.path(), place(block), error.to_string())),
     }
 }
@@ -222,12 +223,29 @@ impl Stream {
             if self.footer.intervals.columns.contains(root) {
                 column = interval::from_bytes(&column);
             }
+            if let Some(text) = self.footer.text.as_ref().and_then(|schema| schema.fields().get(*root)) {
+                column = as_text(self.file.path(), &column, text)?;
+            }
             columns.push(column);
         }
         let schema = as_decoded(&self.schema, &columns);
         let options = RecordBatchOptions::new().with_row_count(Some(decoded.num_rows()));
         RecordBatch::try_new_with_options(schema, columns, &options).map_err(|error| corrupt(error.to_string()))
     }
+}
+
+/// Bytes as text, where `text` has it.
+fn as_text(path: &str, column: &ArrayRef, text: &Field) -> Result<ArrayRef> {
+    if column.data_type() == text.data_type() {
+        return Ok(Arc::clone(column));
+    }
+    let checked = CastOptions { safe: false, ..CastOptions::default() };
+    cast_with_options(column, text.data_type(), &checked).map_err(|error| {
+        Error::InvalidInput(format!(
+            "column \"{}\" of \"{path}\" is not text: {error}; read it without binary_as_string",
+            text.name()
+        ))
+    })
 }
 
 fn projected(path: &str, schema: &Schema, projection: &[usize]) -> Result<SchemaRef> {

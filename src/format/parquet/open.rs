@@ -37,6 +37,8 @@ pub(super) struct Footer {
     pub(super) metadata: Arc<ParquetMetaData>,
     /// The footer with the Arrow schema and the levels of its columns, as the decoder wants it.
     pub(super) arrow: ArrowReaderMetadata,
+    /// What the decoder's columns are cast to, where bytes are to be text: the decoder itself would take any bytes for text.
+    pub(super) text: Option<SchemaRef>,
     /// Root columns with intervals.
     pub(super) intervals: Intervals,
     /// Arrow schema of the file.
@@ -230,11 +232,12 @@ fn decode(path: &str, bytes: &Bytes) -> Result<Footer> {
                 },
             )
         })?;
-    let (schema, columns) = shown(&metadata, &arrow, &intervals);
+    let (schema, columns) = shown(&metadata, arrow.schema(), &intervals);
     let weight = weight(&metadata, bytes.len());
     Ok(Footer {
         metadata,
         arrow,
+        text: None,
         intervals,
         schema,
         block_rows,
@@ -246,36 +249,28 @@ fn decode(path: &str, bytes: &Bytes) -> Result<Footer> {
 }
 
 /// The schema that a file is shown with, and its root columns.
-fn shown(metadata: &ParquetMetaData, arrow: &ArrowReaderMetadata, intervals: &Intervals) -> (SchemaRef, Columns) {
-    let schema = distinct(&annotations::shown(&with_intervals(arrow.schema(), &intervals.columns), metadata));
+fn shown(metadata: &ParquetMetaData, decoded: &SchemaRef, intervals: &Intervals) -> (SchemaRef, Columns) {
+    let schema = distinct(&annotations::shown(&with_intervals(decoded, &intervals.columns), metadata));
     let columns = Columns::new(metadata.file_metadata(), &schema);
     (schema, columns)
 }
 
 impl Footer {
     /// The footer with bytes that the file says nothing about as text.
-    ///
-    /// # Errors
-    /// If the decoder refuses the schema.
-    pub(super) fn with_text(&self, path: &str) -> Result<Self> {
-        let options = ArrowReaderOptions::new().with_schema(annotations::with_text(self.arrow.schema(), &self.schema));
-        let arrow = guarded(
-            path,
-            || "schema".to_owned(),
-            || ArrowReaderMetadata::try_new(Arc::clone(self.arrow.metadata()), options),
-        )?;
-        let intervals = self.intervals.clone();
-        let (schema, columns) = shown(&self.metadata, &arrow, &intervals);
-        Ok(Self {
+    pub(super) fn with_text(&self) -> Self {
+        let decoded = annotations::with_text(self.arrow.schema(), &self.schema);
+        let (schema, columns) = shown(&self.metadata, &decoded, &self.intervals);
+        Self {
             metadata: Arc::clone(&self.metadata),
-            arrow,
-            intervals,
+            arrow: self.arrow.clone(),
+            text: Some(decoded),
+            intervals: self.intervals.clone(),
             schema,
             block_rows: self.block_rows.clone(),
             columns,
             page_index: Arc::clone(&self.page_index),
             block_stats: OnceLock::new(),
             weight: self.weight,
-        })
+        }
     }
 }
