@@ -133,8 +133,7 @@ mod tests {
         let names = ["d/a\nb.tlm", "d/a#b.tlm", "d/a?b.tlm", "d/a%41.tlm", "d/a b.tlm", "d/\u{1f}é.tlm", "d/a\\b.tlm"];
         let store = store(&names);
         let found = matching(&store, &Path::from("d"), "s3://bucket/d/", "*.tlm", 100).unwrap();
-        let keys: Vec<Path> =
-            found.iter().map(|url| store_for(url, &RemoteOptions::default()).unwrap().1).collect();
+        let keys: Vec<Path> = found.iter().map(|url| store_for(url, &RemoteOptions::default()).unwrap().1).collect();
         let mut listed = runtime().unwrap().block_on(list(&store, &Path::from("d"), 100)).unwrap().unwrap();
         assert_eq!(found.len(), names.len());
         let mut keys = keys;
