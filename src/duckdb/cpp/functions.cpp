@@ -35,9 +35,13 @@ unique_ptr<MultiFileReaderInterface> ExtentInterface::CreateInterface(ClientCont
 	return make_uniq<ExtentInterface>("");
 }
 
-unique_ptr<BaseFileReaderOptions> ExtentInterface::InitializeOptions(ClientContext &, optional_ptr<TableFunctionInfo>) {
+unique_ptr<BaseFileReaderOptions> ExtentInterface::InitializeOptions(ClientContext &context,
+                                                                     optional_ptr<TableFunctionInfo>) {
 	auto result = make_uniq<ExtentOptions>();
 	result->format = format;
+	// a setting of DuckDB's Parquet reader
+	auto text = GetSetting(context, "binary_as_string");
+	result->binary_as_string = !text.IsNull() && BooleanValue::Get(text);
 	return std::move(result);
 }
 
@@ -201,7 +205,11 @@ unique_ptr<NodeStatistics> ExtentInterface::GetCardinality(const MultiFileBindDa
 	if (data.options.explicit_cardinality > 0) {
 		return make_uniq<NodeStatistics>(data.options.explicit_cardinality);
 	}
-	if (file_count == 1) {
+	// a LIMIT above the largest number of rows there can be is left out: that number is known of the file that was opened, which
+	// need not be the one that is left of several
+	auto opened = bind_data.initial_reader && file_count == 1 &&
+	              bind_data.initial_reader->GetFileName() == bind_data.file_list->GetFirstFile().path;
+	if (opened) {
 		return make_uniq<NodeStatistics>(rows, rows);
 	}
 	return make_uniq<NodeStatistics>(MaxValue<idx_t>(rows, 1) * file_count);
@@ -273,7 +281,8 @@ static void ComplexFilterPushdown(ClientContext &context, LogicalGet &get, Funct
 				return string();
 			}
 			auto index = reference.Cast<BoundColumnRefExpression>().Binding().column_index;
-			return get.names[get.GetColumnIds()[index].GetPrimaryIndex()].GetIdentifierName();
+			// not the names of `get`: those may be aliases
+			return bind_data.names[get.GetColumnIds()[index].GetPrimaryIndex()].GetIdentifierName();
 		});
 		conjuncts.push_back(hint.json);
 		PredicatePtr predicate(pns_predicate_lower(hint.json.c_str(), hint.json.size()));

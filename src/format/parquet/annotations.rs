@@ -70,7 +70,9 @@ fn geo_columns(entries: &[KeyValue]) -> HashMap<String, Option<serde_json::Value
     let columns = parsed.as_ref().and_then(|geo| geo.get("columns")?.as_object());
     let wkb = |(name, column): (&String, &serde_json::Value)| {
         let encoding = column.get("encoding").and_then(serde_json::Value::as_str)?;
-        let crs = column.get("crs").filter(|crs| !crs.is_null()).cloned();
+        // absent means longitude and latitude, null that it is not known
+        let crs = column.get("crs").map_or_else(|| Some(serde_json::Value::from("OGC:CRS84")), |crs| Some(crs.clone()));
+        let crs = crs.filter(|crs| !crs.is_null());
         encoding.eq_ignore_ascii_case("WKB").then(|| (name.clone(), crs))
     };
     columns.into_iter().flatten().filter_map(wkb).collect()
@@ -540,6 +542,9 @@ mod tests {
         assert_eq!(found.len(), 2);
         assert_eq!(found.get("g"), Some(&None));
         assert!(found.get("h").is_some_and(Option::is_some));
+        let geo = r#"{"columns":{"g":{"encoding":"WKB"}}}"#;
+        let found = geo_columns(&[KeyValue::new(GEO_KEY.to_owned(), geo.to_owned())]);
+        assert_eq!(found.get("g"), Some(&Some("OGC:CRS84".into())));
         for damaged in ["", "[]", "{\"columns\":3}"] {
             assert!(geo_columns(&[KeyValue::new(GEO_KEY.to_owned(), damaged.to_owned())]).is_empty());
         }

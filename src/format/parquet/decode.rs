@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::compute::concat_batches;
-use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::compute::{CastOptions, cast_with_options, concat_batches};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use bytes::Bytes;
 use parquet::DecodeResult;
 use parquet::arrow::ProjectionMask;
@@ -52,6 +52,7 @@ pub(super) fn read(
     match batches.len() {
         1 => Ok(batches.remove(0)),
         _ => {
+            // what was decoded may have been converted since
             let schema = batches.first().map_or_else(|| Arc::clone(&stream.schema), RecordBatch::schema);
             guarded(file.path(), || place(block), || Ok(concat_batches(&schema, &batches)?))
         }
@@ -280,6 +281,9 @@ impl Stream {
             if self.footer.intervals.columns.contains(root) {
                 column = interval::from_bytes(&column);
             }
+            if let Some(text) = self.footer.text.as_ref().and_then(|schema| schema.fields().get(*root)) {
+                column = as_text(self.file.path(), &column, text)?;
+            }
             columns.push(column);
         }
         let schema = as_decoded(&self.schema, &columns);
@@ -300,6 +304,20 @@ pub(super) fn last_rows(rows: &RowRanges, count: u64) -> RowRanges {
         }
     }
     RowRanges(last)
+}
+
+/// Bytes as text, where `text` has it.
+fn as_text(path: &str, column: &ArrayRef, text: &Field) -> Result<ArrayRef> {
+    if column.data_type() == text.data_type() {
+        return Ok(Arc::clone(column));
+    }
+    let checked = CastOptions { safe: false, ..CastOptions::default() };
+    cast_with_options(column, text.data_type(), &checked).map_err(|error| {
+        Error::InvalidInput(format!(
+            "column \"{}\" of \"{path}\" is not text: {error}; read it without binary_as_string",
+            text.name()
+        ))
+    })
 }
 
 fn projected(path: &str, schema: &Schema, projection: &[usize]) -> Result<SchemaRef> {

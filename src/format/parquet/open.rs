@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use arrow::datatypes::{Field, Schema};
 use bytes::Bytes;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::file::metadata::{
     ParquetMetaData, ParquetMetaDataBuilder, ParquetMetaDataOptions, ParquetMetaDataReader, ParquetStatisticsPolicy,
 };
@@ -37,6 +37,8 @@ pub(super) struct Footer {
     pub(super) metadata: Arc<ParquetMetaData>,
     /// The footer with the Arrow schema and the levels of its columns, as the decoder wants it.
     pub(super) arrow: ArrowReaderMetadata,
+    /// What the decoder's columns are cast to, where bytes are to be text: the decoder itself would take any bytes for text.
+    pub(super) text: Option<SchemaRef>,
     /// Root columns with intervals.
     pub(super) intervals: Intervals,
     /// Root columns that cannot be read, and why.
@@ -234,19 +236,19 @@ fn decode(path: &str, bytes: &Bytes) -> Result<Footer> {
     for root in &intervals.nested {
         unreadable.entry(*root).or_insert_with(|| "an INTERVAL within another type is not read here".to_owned());
     }
-    let (schema, columns) = as_shown(&metadata, &arrow, &intervals, &unreadable);
+    let (schema, columns) = as_shown(&metadata, arrow.schema(), &intervals, &unreadable);
     let weight = weight(&metadata, bytes.len());
-    Ok(Footer { metadata, arrow, intervals, unreadable, schema, block_rows, columns, page_index, weight })
+    Ok(Footer { metadata, arrow, text: None, intervals, unreadable, schema, block_rows, columns, page_index, weight })
 }
 
 /// The schema that a file is shown with, and its root columns.
 fn as_shown(
     metadata: &ParquetMetaData,
-    arrow: &ArrowReaderMetadata,
+    decoded: &SchemaRef,
     intervals: &Intervals,
     unreadable: &BTreeMap<usize, String>,
 ) -> (SchemaRef, Columns) {
-    let readable = with_unreadable(&with_intervals(arrow.schema(), &intervals.columns), unreadable);
+    let readable = with_unreadable(&with_intervals(decoded, &intervals.columns), unreadable);
     let schema = distinct(&annotations::shown(&readable, metadata));
     let columns = Columns::new(metadata.file_metadata(), &schema);
     (schema, columns)
@@ -254,28 +256,20 @@ fn as_shown(
 
 impl Footer {
     /// The footer with bytes that the file says nothing about as text.
-    ///
-    /// # Errors
-    /// If the decoder refuses the schema.
-    pub(super) fn with_text(&self, path: &str) -> Result<Self> {
-        let options = ArrowReaderOptions::new().with_schema(annotations::with_text(self.arrow.schema(), &self.schema));
-        let arrow = guarded(
-            path,
-            || "schema".to_owned(),
-            || ArrowReaderMetadata::try_new(Arc::clone(self.arrow.metadata()), options),
-        )?;
-        let intervals = self.intervals.clone();
-        let (schema, columns) = as_shown(&self.metadata, &arrow, &intervals, &self.unreadable);
-        Ok(Self {
+    pub(super) fn with_text(&self) -> Self {
+        let decoded = annotations::with_text(self.arrow.schema(), &self.schema);
+        let (schema, columns) = as_shown(&self.metadata, &decoded, &self.intervals, &self.unreadable);
+        Self {
             metadata: Arc::clone(&self.metadata),
-            arrow,
-            intervals,
+            arrow: self.arrow.clone(),
+            text: Some(decoded),
+            intervals: self.intervals.clone(),
             unreadable: self.unreadable.clone(),
             schema,
             block_rows: self.block_rows.clone(),
             columns,
             page_index: Arc::clone(&self.page_index),
             weight: self.weight,
-        })
+        }
     }
 }

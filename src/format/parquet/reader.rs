@@ -151,7 +151,7 @@ impl ExtentReader for ParquetReader {
     }
 
     fn with_text(&self) -> Result<Option<Arc<dyn ExtentReader>>> {
-        let footer = self.parsed.footer.with_text(self.file.path())?;
+        let footer = self.parsed.footer.with_text();
         let parsed = Parsed::new(Arc::clone(&self.parsed.memory), footer, self.parsed.metadata.byte_size);
         Ok(Some(Arc::new(Self { file: self.file.clone(), parsed: Arc::new(parsed) })))
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Fields, Schema, SchemaRef};
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedFileWriter;
@@ -13,6 +13,7 @@ use parquet::file::writer::SerializedFileWriter;
 use super::fetch::guarded;
 use super::layout::Layout;
 use super::types::check_columns;
+use super::{BLOCK_STATS_KEY, annotations};
 use crate::dictionary::encode_columns;
 use crate::format::{BlockEncoder, EncodedBlock, ExtentWriteResult, ExtentWriter, WriteOptions};
 use crate::stats::block::BlockStats;
@@ -28,7 +29,9 @@ const MAX_ROW_GROUPS: usize = i16::MAX as usize;
 /// # Errors
 /// See [`Layout::new`]. The message names the column.
 pub(super) fn check(schema: &SchemaRef, options: &WriteOptions) -> Result<()> {
-    check_columns(schema)?;
+    // as they are stored: an interval that is a column of its own has a form in Parquet
+    let stored: Fields = schema.fields().iter().map(annotations::stored).collect();
+    check_columns(&Schema::new(stored))?;
     Layout::new("the extent", schema, options).map(drop)
 }
 
