@@ -106,13 +106,13 @@ struct SizedVector {
 };
 
 void RowBytes(DataChunk &chunk, vector<idx_t> &bytes) {
-	bytes.assign(chunk.size(), 0);
+	idx_t fixed = 0;
+	for (auto &column : chunk.data) {
+		fixed += VariesInSize(column.GetType()) ? 0 : FixedBytes(column.GetType());
+	}
+	bytes.assign(chunk.size(), fixed);
 	for (auto &column : chunk.data) {
 		if (!VariesInSize(column.GetType())) {
-			auto fixed = FixedBytes(column.GetType());
-			for (auto &row : bytes) {
-				row += fixed;
-			}
 			continue;
 		}
 		RecursiveUnifiedVectorFormat format;
