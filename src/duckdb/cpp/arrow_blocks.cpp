@@ -105,18 +105,31 @@ struct SizedVector {
 	vector<SizedVector> children;
 };
 
+//! The bytes of plain text, which most columns that vary in size are.
+static void AddTextBytes(const UnifiedVectorFormat &format, vector<idx_t> &bytes) {
+	auto data = UnifiedVectorFormat::GetData<string_t>(format);
+	for (idx_t row = 0; row < bytes.size(); row++) {
+		auto index = format.sel->get_index(row);
+		bytes[row] += sizeof(int32_t) + (format.validity.RowIsValid(index) ? data[index].GetSize() : 0);
+	}
+}
+
 void RowBytes(DataChunk &chunk, vector<idx_t> &bytes) {
-	bytes.assign(chunk.size(), 0);
+	idx_t fixed = 0;
+	for (auto &column : chunk.data) {
+		fixed += VariesInSize(column.GetType()) ? 0 : FixedBytes(column.GetType());
+	}
+	bytes.assign(chunk.size(), fixed);
 	for (auto &column : chunk.data) {
 		if (!VariesInSize(column.GetType())) {
-			auto fixed = FixedBytes(column.GetType());
-			for (auto &row : bytes) {
-				row += fixed;
-			}
 			continue;
 		}
 		RecursiveUnifiedVectorFormat format;
 		Vector::RecursiveToUnifiedFormat(column, format);
+		if (column.GetType().InternalType() == PhysicalType::VARCHAR) {
+			AddTextBytes(format.unified, bytes);
+			continue;
+		}
 		SizedVector sized(format);
 		for (idx_t row = 0; row < bytes.size(); row++) {
 			bytes[row] += sized.Bytes(row);

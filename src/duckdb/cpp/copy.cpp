@@ -55,19 +55,23 @@ struct ExtentCopyBatch : public PreparedBatchData {
 vector<pair<BlockPtr, idx_t>> EncodeBlocks(ClientContext &context, const ExtentCopyBindData &bind_data,
                                            PnsWriter *writer, ColumnDataCollection &rows) {
 	vector<pair<BlockPtr, idx_t>> result;
-	idx_t total = 0;
-	idx_t largest = 0;
-	vector<idx_t> row_bytes;
-	for (auto &chunk : rows.Chunks()) {
-		RowBytes(chunk, row_bytes);
-		for (auto bytes : row_bytes) {
-			total += bytes;
-			largest = MaxValue(largest, bytes);
+	idx_t parts = 1;
+	auto limit = bind_data.bytes_per_block;
+	if (rows.SizeInBytes() > limit) {
+		// as few blocks as the limit allows, and none of them a small rest
+		idx_t total = 0;
+		idx_t largest = 0;
+		vector<idx_t> row_bytes;
+		for (auto &chunk : rows.Chunks()) {
+			RowBytes(chunk, row_bytes);
+			for (auto bytes : row_bytes) {
+				total += bytes;
+				largest = MaxValue(largest, bytes);
+			}
 		}
+		parts = MaxValue<idx_t>(1, (total + limit - 1) / limit);
+		limit = MinValue(limit, total / parts + largest);
 	}
-	// as few blocks as the limit allows, and none of them a small rest
-	auto parts = MaxValue<idx_t>(1, (total + bind_data.bytes_per_block - 1) / bind_data.bytes_per_block);
-	auto limit = MinValue(bind_data.bytes_per_block, total / parts + largest);
 	auto max_rows = bind_data.rows_per_block < STANDARD_VECTOR_SIZE ? bind_data.rows_per_block : rows.Count();
 	ArrowBlocks blocks(
 	    context, bind_data.types, max_rows, limit, rows.Count() / parts + 1, [&](ArrowArray &array, idx_t count) {
@@ -229,7 +233,7 @@ static unique_ptr<FunctionData> CopyBind(ClientContext &context, CopyFunctionBin
 		} else {
 			throw BinderException(
 			    "Unrecognized option \"%s\" for %s extents; the options are ROWS_PER_BLOCK, BYTES_PER_BLOCK, "
-				"COMPRESSION, "
+			    "COMPRESSION, "
 			    "SORT_BY%s, "
 			    "and "
 			    "those of every COPY (PARTITION_BY, FILE_SIZE_BYTES, PER_THREAD_OUTPUT, RETURN_STATS, …)",
