@@ -26,8 +26,13 @@ mod shim {
         println!("cargo:rerun-if-changed={}", sources.display());
         let include = std::env::var("DEP_DUCKDB_INCLUDE")
             .map_err(|_| "libduckdb-sys did not publish DuckDB's headers: set DUCKDB_INCLUDE_DIR (see `make`)")?;
-        link_to_host();
         let mut build = cc::Build::new();
+        if is_host_linked() {
+            build.define("PENSIEVE_HOST_LINKED", None);
+            if let Ok(directory) = std::env::var("DUCKDB_LIB_DIR") {
+                println!("cargo:rustc-cdylib-link-arg=-Wl,-rpath,{directory}");
+            }
+        }
         build.cpp(true).std("c++17").include(sources.join("include")).warnings(false);
         // DuckDB's own headers are not ours to warn about; the host is a release build, whose class layouts NDEBUG decides.
         build.flag("-isystem").flag(&include).define("NDEBUG", None);
@@ -35,17 +40,11 @@ mod shim {
         Ok(())
     }
 
-    /// Where the extension is linked against the shared DuckDB of a Python package instead of a static one, that is where it looks for it.
-    fn link_to_host() {
+    /// Whether the extension is linked against the shared DuckDB of a Python package (found where the build found it) instead of a static one.
+    fn is_host_linked() -> bool {
         println!("cargo:rerun-if-env-changed=DUCKDB_STATIC");
         println!("cargo:rerun-if-env-changed=DUCKDB_LIB_DIR");
-        if std::env::var_os("DUCKDB_STATIC").is_some() || std::env::var_os("CARGO_FEATURE_BUNDLED").is_some() {
-            return;
-        }
-        println!("cargo:rustc-env=PENSIEVE_HOST_LINKED=1");
-        if let Ok(directory) = std::env::var("DUCKDB_LIB_DIR") {
-            println!("cargo:rustc-cdylib-link-arg=-Wl,-rpath,{directory}");
-        }
+        std::env::var_os("DUCKDB_STATIC").is_none() && std::env::var_os("CARGO_FEATURE_BUNDLED").is_none()
     }
 
     /// Writes the units, one `#include` a source, and returns their paths.
@@ -59,12 +58,15 @@ mod shim {
             .collect();
         files.sort();
         let is_database = |path: &PathBuf| {
-            path.file_name().and_then(|name| name.to_str()).is_some_and(|name| DATABASES.iter().any(|d| name.starts_with(d)))
+            path.file_name()
+                .and_then(|name| name.to_str())
+                .is_some_and(|name| DATABASES.iter().any(|d| name.starts_with(d)))
         };
         let (databases, files): (Vec<_>, Vec<_>) = files.into_iter().partition(is_database);
         let mut units = Vec::new();
         for (name, members) in [("unit_databases.cpp", databases), ("unit_files.cpp", files)] {
-            let text: String = members.iter().map(|path| format!("#include {:?}\n", path.display().to_string())).collect();
+            let text: String =
+                members.iter().map(|path| format!("#include {:?}\n", path.display().to_string())).collect();
             let path = out.join(name);
             std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
             units.push(path);

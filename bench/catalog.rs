@@ -11,6 +11,7 @@ use pensieve::catalog::{
 };
 use pensieve::format::ExtentWriteResult;
 use pensieve::predicate::{BlockPredicate, CompareOp, Scalar};
+use pensieve::stats::extent::TimeRange;
 use serde_json::json;
 
 const MINUTE: i64 = 60_000_000_000;
@@ -31,8 +32,11 @@ fn extent(number: i64) -> NewExtent {
             byte_size: 1 << 20,
             row_count: 10_000,
             block_count: 1,
-            min_timestamp_nanos: Some(DAY_ONE + number * MINUTE),
-            max_timestamp_nanos: Some(DAY_ONE + (number + 1) * MINUTE),
+            time_ranges: [(
+                "at".to_owned(),
+                TimeRange::Known(DAY_ONE + number * MINUTE, DAY_ONE + (number + 1) * MINUTE),
+            )]
+            .into(),
             present_paths: None,
             column_stats: json!({
                 "service": {"distinct": services, "tokens": null},
@@ -55,7 +59,7 @@ fn build(root: &str, extents: i64) -> Outcome<()> {
         ("message", ColumnType::String),
     ];
     let columns: Vec<TableColumn> = columns.into_iter().map(|(n, t)| TableColumn::new(n, t)).collect();
-    let mut view = catalog.create_table(&name, &columns)?.ok_or("the table exists")?;
+    let mut view = catalog.create_table(&name, &columns, None)?.ok_or("the table exists")?;
     for start in (0..extents).step_by(1000) {
         let end = (start + PER_COMMIT).min(extents);
         view = catalog.commit(&view, &Changes::append((start..end).map(extent).collect()))?;

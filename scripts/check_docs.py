@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Check what can be checked of the documentation without running it: links, the index, and the pins it repeats."""
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -56,22 +57,21 @@ def one(pattern, path, problems):
 
 def check_pins(problems):
     """Every place that names the DuckDB release or the version of the extension names the same one."""
-    crate = one(r'libduckdb-sys\s*=\s*\{\s*version\s*=\s*"=([\d.]+)"', "Cargo.toml", problems)
-    static = one(r'libduckdb-sys\s*=\s*\{\s*version\s*=\s*"=([\d.]+)"', "scripts/duckdb-static/Cargo.toml", problems)
-    if crate and static and crate != static:
-        problems.append(f"Cargo.toml pins libduckdb-sys {crate}, scripts/duckdb-static/Cargo.toml {static}")
-    if crate:
-        packed = int(crate.split(".")[1])
-        release = f"{packed // 10000}.{packed // 100 % 100}.{packed % 100}"
-        for pattern, path in (
-            (r"^duckdb==([\d.]+)$", "scripts/requirements.txt"),
-            (r"^DUCKDB_VERSION := v([\d.]+)$", "Makefile"),
-            (r"exactly one DuckDB release, ([\d.]+\d)", "README.md"),
-            (r"duckdb_version: v([\d.]+)", ".github/workflows/MainDistributionPipeline.yml"),
-        ):
-            named = one(pattern, path, problems)
-            if named and named != release:
-                problems.append(f"{path} names DuckDB {named}, libduckdb-sys {crate} is {release}")
+    pins = json.loads((ROOT / "scripts/duckdb-releases.json").read_text())
+    default = pins["default"]
+    if default not in pins["releases"]:
+        problems.append(f"scripts/duckdb-releases.json: the default {default} is not among the releases")
+    for pattern, path in (
+        (r"^DEFAULT_DUCKDB_VERSION := ([\d.]+)$", "Makefile"),
+        (r"default release, ([\d.]+\d)", "README.md"),
+        (r"duckdb: \[([\d.]+\d)", ".github/workflows/CI.yml"),
+    ):
+        named = one(pattern, path, problems)
+        if named and named != default:
+            problems.append(f"{path} names DuckDB {named}, the default of scripts/duckdb-releases.json is {default}")
+    for path in (".github/workflows/CI.yml", ".github/workflows/MainDistributionPipeline.yml", "CHANGELOG.md", "README.md"):
+        text = (ROOT / path).read_text()
+        problems += [f"{path} does not name DuckDB {release}" for release in pins["releases"] if release not in text]
     version = one(r'^version\s*=\s*"([^"]+)"', "Cargo.toml", problems)
     described = one(r"^  version: (\S+)$", "docs/description.yml", problems)
     if version and described and version != described:

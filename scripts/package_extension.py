@@ -83,14 +83,18 @@ def package(library, output, abi, extension_version, duckdb_version, platform):
     data = Path(library).read_bytes()
     if read_footer(data) is not None:
         raise ValueError(f"{library} already has a footer")
+    write_whole(output, data + footer(abi, extension_version, duckdb_version, platform), mode=0o755)
+
+
+def write_whole(output, data, mode=0o644):
+    """Write `data` to `output`, which appears complete or not at all."""
     output = Path(output)
     output.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=f".{output.name}.", dir=output.parent)
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
-            stream.write(footer(abi, extension_version, duckdb_version, platform))
-        os.chmod(temporary, 0o755)
+        os.chmod(temporary, mode)
         os.replace(temporary, output)
     except BaseException:
         os.unlink(temporary)

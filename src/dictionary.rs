@@ -16,8 +16,8 @@ const MIN_ROWS: usize = 4096;
 /// Power of two, at least four times [`MAX_VALUES`].
 const SLOTS: usize = 4096;
 
-/// The batch with its low-cardinality `Utf8` columns as `Dictionary(Int32, Utf8)`.
-pub fn encode_batch(batch: RecordBatch) -> RecordBatch {
+/// The batch with its low-cardinality `Utf8` columns, those that `may` be, as `Dictionary(Int32, Utf8)`.
+pub fn encode_batch(batch: RecordBatch, may: impl Fn(usize) -> bool) -> RecordBatch {
     let is_text = |column: &ArrayRef| column.data_type() == &DataType::Utf8;
     if batch.num_rows() < MIN_ROWS || !batch.columns().iter().any(is_text) {
         return batch;
@@ -25,9 +25,8 @@ pub fn encode_batch(batch: RecordBatch) -> RecordBatch {
     let mut changed = false;
     let mut columns = batch.columns().to_vec();
     let mut fields = Vec::with_capacity(columns.len());
-    for (column, field) in columns.iter_mut().zip(batch.schema_ref().fields()) {
-        // an extension type (JSON) is more than its text: it stays as it is
-        let text = column.as_any().downcast_ref::<StringArray>().filter(|_| field.metadata().is_empty());
+    for (index, (column, field)) in columns.iter_mut().zip(batch.schema_ref().fields()).enumerate() {
+        let text = column.as_any().downcast_ref::<StringArray>().filter(|_| may(index));
         let encoded = text.and_then(encode);
         match encoded {
             Some(encoded) => {
@@ -160,7 +159,7 @@ mod tests {
         let column: ArrayRef = Arc::new(StringArray::from(values));
         let schema = Arc::new(Schema::new(vec![Field::new("a", DataType::Utf8, true)]));
         let batch = RecordBatch::try_new(schema, vec![Arc::clone(&column)]).unwrap();
-        let encoded = encode_batch(batch);
+        let encoded = encode_batch(batch, |_| true);
         assert_eq!(&cast(encoded.column(0), &DataType::Utf8).unwrap(), &column);
         matches!(encoded.column(0).data_type(), DataType::Dictionary(_, _))
     }

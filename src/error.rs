@@ -8,8 +8,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The bytes of a file are not what its format requires.
-    #[error("corrupt extent \"{path}\": {what} (at {place}); {remedy}")]
+    #[error("corrupt {kind} \"{path}\": {what} (at {place}); {remedy}")]
     Corrupt {
+        /// What is corrupt: an extent, a catalog.
+        kind: &'static str,
         /// Path or URL of the file.
         path: String,
         /// Where in the file: a byte offset, a block number, or a named part.
@@ -57,11 +59,31 @@ impl Error {
     /// A corruption with the standard remedy: restore the file.
     pub fn corrupt(path: impl Into<String>, place: impl Into<String>, what: impl Into<String>) -> Self {
         Self::Corrupt {
+            kind: "extent",
             path: path.into(),
             place: place.into(),
             what: what.into(),
             remedy: "the file is damaged or incomplete: write it again or restore it from a copy",
         }
+    }
+
+    /// A document or a row of a catalog that is not what it must be.
+    pub fn corrupt_catalog(path: impl Into<String>, place: impl Into<String>, what: impl Into<String>) -> Self {
+        Self::Corrupt {
+            kind: "catalog",
+            path: path.into(),
+            place: place.into(),
+            what: what.into(),
+            remedy: "restore this part of the catalog from a copy; the extents themselves are not affected",
+        }
+    }
+
+    /// Bytes that this build does not make sense of, whether they are damaged or of a kind that it does not know.
+    pub fn undecodable(path: impl Into<String>, place: impl Into<String>, what: impl Into<String>) -> Self {
+        let what = what.into();
+        let place = place.into();
+        let advice = "if other programs read the file, report this and write the file with other types or options; if not, it is damaged";
+        Self::unsupported(path, format!("cannot be decoded: {what} (at {place}); {advice}"))
     }
 
     /// An I/O failure of `operation` on `path`.

@@ -10,12 +10,12 @@ use object_store::memory::InMemory;
 use url::Url;
 use uuid::Uuid;
 
-use super::Catalog;
 use super::log::ManifestLog;
 use super::pinned::PinnedCatalog;
 #[cfg(feature = "postgres")]
 use super::postgres::PostgresCatalog;
 use super::sqlite::SqliteCatalog;
+use super::{At, Catalog};
 use crate::{Error, Result};
 
 /// Where a catalog is, by kind.
@@ -91,8 +91,8 @@ pub struct AttachOptions {
     pub tenant: Option<Uuid>,
     /// READ_ONLY: every change is refused.
     pub read_only: bool,
-    /// SNAPSHOT: show every table as of this version; implies read-only.
-    pub snapshot: Option<u64>,
+    /// SNAPSHOT or SNAPSHOT_TIME: show every table as of this version or instant; implies read-only. [`At::Head`] is neither.
+    pub at: At,
     /// Configuration of the object store by `object_store`'s keys (`aws_region`, `aws_endpoint`, `allow_http`, …). They win over the
     /// environment (`AWS_*`, `GOOGLE_*`, `AZURE_*`).
     pub object_store: BTreeMap<String, String>,
@@ -102,7 +102,7 @@ pub struct AttachOptions {
 
 impl AttachOptions {
     fn is_read_only(&self) -> bool {
-        self.read_only || self.snapshot.is_some()
+        self.read_only || self.at != At::Head
     }
 
     /// Reads options as SQL gives them. Names are case-insensitive; an unknown one is an error that lists the known ones.
@@ -121,12 +121,20 @@ impl AttachOptions {
                         _ => return Err(wrong("is not true or false")),
                     }
                 }
+                "snapshot" | "snapshot_time" if options.at != At::Head => {
+                    return Err(Error::InvalidInput(
+                        "ATTACH options SNAPSHOT and SNAPSHOT_TIME exclude each other: give one of them".to_owned(),
+                    ));
+                }
                 "snapshot" => {
-                    options.snapshot = Some(value.trim().parse().map_err(|_| wrong("is not a snapshot number"))?);
+                    options.at = At::Version(value.trim().parse().map_err(|_| wrong("is not a snapshot number"))?);
+                }
+                "snapshot_time" => {
+                    options.at = value.parse().map_err(|_| wrong("is not a time"))?;
                 }
                 _ => {
                     return Err(Error::InvalidInput(format!(
-                        "unknown ATTACH option {}: the options of a store are STORAGE, TENANT, READ_ONLY, SNAPSHOT",
+                        "unknown ATTACH option {}: the options of a store are STORAGE, TENANT, READ_ONLY, SNAPSHOT, SNAPSHOT_TIME",
                         name.to_uppercase()
                     )));
                 }
@@ -148,9 +156,9 @@ pub fn open(address: &str, options: &AttachOptions) -> Result<Arc<dyn Catalog>> 
         }
         Address::Postgres(address) => open_postgres(&address, options)?,
     };
-    Ok(match options.snapshot {
-        Some(sequence) => Arc::new(PinnedCatalog { inner: catalog, sequence }),
-        None => catalog,
+    Ok(match options.at {
+        At::Head => catalog,
+        at => Arc::new(PinnedCatalog { inner: catalog, at }),
     })
 }
 
@@ -169,7 +177,9 @@ fn open_postgres(address: &str, options: &AttachOptions) -> Result<Arc<dyn Catal
 #[cfg(not(feature = "postgres"))]
 fn open_postgres(_: &str, _: &AttachOptions) -> Result<Arc<dyn Catalog>> {
     // the address may hold a password, so it is not repeated
-    Err(Error::InvalidInput("this build of pensieve leaves PostgreSQL out; build it with the feature \"postgres\"".to_owned()))
+    Err(Error::InvalidInput(
+        "this build of pensieve leaves PostgreSQL out; build it with the feature \"postgres\"".to_owned(),
+    ))
 }
 
 /// Where local mode keeps extents: `PENSIEVE_LOCAL_DATA`, else `data` beside the database file.
@@ -261,10 +271,14 @@ mod tests {
         ])
         .unwrap();
         assert_eq!(options.storage.as_deref(), Some("s3://b/p"));
-        assert_eq!((options.tenant, options.read_only, options.snapshot), (Some(Uuid::from_u128(7)), true, Some(41)));
+        assert_eq!((options.tenant, options.read_only, options.at), (Some(Uuid::from_u128(7)), true, At::Version(41)));
+        let at = AttachOptions::from_pairs([("snapshot_time", "timestamp_us:1")]).unwrap();
+        assert_eq!((at.at, at.is_read_only()), (At::Timestamp(1_999), true));
+        let both = AttachOptions::from_pairs([("snapshot", "1"), ("snapshot_time", "timestamp_us:1")]);
+        assert!(both.unwrap_err().to_string().contains("exclude each other"));
         let error = AttachOptions::from_pairs([("STORAG", "x")]).unwrap_err().to_string();
         assert!(error.contains("STORAGE, TENANT"), "{error}");
-        for pair in [("tenant", "x"), ("snapshot", "-1"), ("read_only", "maybe")] {
+        for pair in [("tenant", "x"), ("snapshot", "-1"), ("snapshot_time", "soon"), ("read_only", "maybe")] {
             assert!(AttachOptions::from_pairs([pair]).is_err(), "{pair:?}");
         }
     }

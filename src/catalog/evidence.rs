@@ -8,13 +8,32 @@ use super::paths;
 use super::types::TimeBounds;
 use crate::predicate::{ColumnStats, Evidence, Scalar};
 
+/// Bounds of a column's values in nanoseconds since the Unix epoch. A missing bound is unknown.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TimeFacts<'a> {
+    /// The column the bounds are about.
+    pub column: &'a str,
+    pub min: Option<i64>,
+    pub max: Option<i64>,
+    /// Both are values of some row.
+    pub exact: bool,
+}
+
+impl TimeBounds {
+    /// What the bounds say, if it is known of which column.
+    pub(crate) fn facts(&self) -> Option<TimeFacts<'_>> {
+        let column = self.column.as_deref()?;
+        Some(TimeFacts { column, min: self.min, max: self.max, exact: self.exact })
+    }
+}
+
 /// What is known about a set of rows. Everything absent is unknown.
 #[derive(Debug, Default)]
 pub(crate) struct Facts<'a> {
-    /// Rows, if known.
+    /// Rows, if known and not none.
     pub rows: Option<u64>,
-    /// The column the time bounds are about, with the bounds.
-    pub time: Option<(&'a str, TimeBounds)>,
+    /// Time bounds, if it is known of which column.
+    pub time: Option<TimeFacts<'a>>,
     /// Every distinct non-null value, per column.
     pub distinct: BTreeMap<&'a str, Vec<Scalar>>,
     /// Every token, sorted, per column.
@@ -29,8 +48,8 @@ impl Evidence for Facts<'_> {
     }
 
     fn column(&self, name: &str) -> Option<ColumnStats> {
-        let (column, bounds) = self.time?;
-        if column != name || (bounds.min.is_none() && bounds.max.is_none()) {
+        let bounds = self.time?;
+        if bounds.column != name || (bounds.min.is_none() && bounds.max.is_none()) {
             return None;
         }
         // Reversed bounds are a broken statistic, not an empty range.
@@ -116,11 +135,14 @@ mod tests {
     fn reversed_or_missing_bounds_say_nothing() {
         let mut facts = Facts::default();
         assert_eq!(facts.column("at"), None);
-        facts.time = Some(("at", TimeBounds { min: Some(5), max: Some(4), exact: true }));
+        let bounds = |min, max| Some(TimeFacts { column: "at", min, max, exact: true });
+        facts.time = bounds(Some(5), Some(4));
         assert_eq!(facts.column("at"), None);
-        facts.time = Some(("at", TimeBounds { min: Some(5), max: None, exact: true }));
+        facts.time = bounds(Some(5), None);
         let stats = facts.column("at").unwrap();
         assert_eq!((stats.min, stats.max, stats.max_exact), (Some(Scalar::TimestampNs(5)), None, false));
         assert_eq!(facts.column("other"), None);
+        let nameless = TimeBounds { column: None, min: Some(1), max: Some(2), exact: true };
+        assert!(nameless.facts().is_none());
     }
 }

@@ -25,10 +25,10 @@ pub use address::{Address, AttachOptions, open};
 pub use column_type::ColumnType;
 pub use paths::path_text;
 pub use prune::{EvidenceKind, PruneCounts, PruneOptions, Pruned};
-pub use transaction::Transaction;
+pub use transaction::{Seen, Transaction};
 pub use types::{
     At, Changes, Extent, ExtentStats, NewExtent, PresentPaths, Removal, RemovedExtent, Snapshot, Summary, TableColumn,
-    TableName, TableSchema, TableView, TimeBounds, Totals,
+    TableName, TableSchema, TableView, TimeBounds, Totals, Which,
 };
 
 use crate::Result;
@@ -86,12 +86,17 @@ pub trait Catalog: Send + Sync + std::fmt::Debug {
     /// Names of the tables of a database, sorted; empty when the database does not exist.
     fn tables(&self, database: &str) -> Result<Vec<String>>;
 
-    /// Creates a table with snapshot 0 (or the next number of a dropped table's log). `None`: a table of that name exists. The
-    /// database must exist.
-    fn create_table(&self, name: &TableName, columns: &[TableColumn]) -> Result<Option<TableView>>;
+    /// Creates a table with snapshot 0 (or the next number of a dropped table's log). `None`: a table of that name exists, other than the
+    /// one with the identity `replaces`, which is dropped in the same step. The database must exist.
+    fn create_table(
+        &self,
+        name: &TableName,
+        columns: &[TableColumn],
+        replaces: Option<uuid::Uuid>,
+    ) -> Result<Option<TableView>>;
 
-    /// Drops a table; its extents stay in storage until garbage collection. `false`: there was none.
-    fn drop_table(&self, name: &TableName) -> Result<bool>;
+    /// Drops a table; its extents stay in storage until garbage collection. `false`: there was none, or `which` means another one.
+    fn drop_table(&self, name: &TableName, which: Which<'_>) -> Result<bool>;
 
     /// The table as of `at`: the pinned view that every read takes. `None`: no such table. A version or time before the first
     /// retained snapshot is an error.

@@ -1,27 +1,31 @@
-//! A catalog pinned to one snapshot number of every table (`ATTACH … (SNAPSHOT n)`), and therefore read-only.
+//! A catalog pinned to a version number or an instant (`ATTACH … (SNAPSHOT n)`, `(SNAPSHOT_TIME t)`), and therefore read-only.
 
 use std::sync::Arc;
 
 use super::types::{
-    At, Changes, Extent, ExtentStats, RemovedExtent, Snapshot, TableColumn, TableName, TableView, Totals,
+    At, Changes, Extent, ExtentStats, RemovedExtent, Snapshot, TableColumn, TableName, TableView, Totals, Which,
 };
-use super::{Catalog, ColumnType, PruneOptions, Pruned};
+use super::{Catalog, ColumnType, PruneOptions, Pruned, time};
 use crate::predicate::BlockPredicate;
 use crate::{Error, Result};
 
-/// Answers "now" with a fixed version.
+/// Answers "now" with a fixed version or instant.
 #[derive(Debug)]
 pub(crate) struct PinnedCatalog {
     pub inner: Arc<dyn Catalog>,
-    pub sequence: u64,
+    pub at: At,
 }
 
 impl PinnedCatalog {
     fn refuse<T>(&self) -> Result<T> {
         Err(Error::InvalidInput(format!(
-            "{} is attached at SNAPSHOT {} and cannot be changed",
+            "{} is attached at {} and cannot be changed",
             self.inner.address(),
-            self.sequence
+            match self.at {
+                At::Version(n) => format!("SNAPSHOT {n}"),
+                At::Timestamp(instant) => format!("SNAPSHOT_TIME {}", time::to_rfc3339(instant)),
+                At::Head => "its newest snapshot".to_owned(),
+            }
         )))
     }
 }
@@ -63,14 +67,14 @@ impl Catalog for PinnedCatalog {
     fn tables(&self, database: &str) -> Result<Vec<String>> {
         self.inner.tables(database)
     }
-    fn create_table(&self, _: &TableName, _: &[TableColumn]) -> Result<Option<TableView>> {
+    fn create_table(&self, _: &TableName, _: &[TableColumn], _: Option<uuid::Uuid>) -> Result<Option<TableView>> {
         self.refuse()
     }
-    fn drop_table(&self, _: &TableName) -> Result<bool> {
+    fn drop_table(&self, _: &TableName, _: Which<'_>) -> Result<bool> {
         self.refuse()
     }
     fn table_at(&self, name: &TableName, at: At) -> Result<Option<TableView>> {
-        let at = if at == At::Head { At::Version(self.sequence) } else { at };
+        let at = if at == At::Head { self.at } else { at };
         self.inner.table_at(name, at)
     }
     fn snapshots(&self, name: &TableName) -> Result<Vec<Snapshot>> {

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use super::evidence::Facts;
-use super::types::{Extent, TimeBounds};
+use super::evidence::{Facts, TimeFacts};
+use super::types::Extent;
 use crate::predicate::{BlockPredicate, CompareOp, Evidence, Scalar};
 
 /// A kind of evidence of stage 1.
@@ -212,24 +212,32 @@ pub(crate) trait SetSource {
 pub(crate) struct Cascade<'a> {
     pub predicate: &'a BlockPredicate,
     pub needs: &'a Needs,
-    pub time_column: Option<&'a str>,
     pub options: &'a PruneOptions,
 }
 
 impl<'a> Cascade<'a> {
     /// Facts of the first stage: rows and time bounds.
-    fn facts(&self, rows: u64, time: TimeBounds) -> Facts<'a> {
-        let time = self.time_column.filter(|_| self.options.uses(EvidenceKind::Time)).map(|column| (column, time));
-        Facts { rows: Some(rows), time, ..Facts::default() }
+    fn facts<'b>(&self, rows: u64, time: Option<TimeFacts<'b>>) -> Facts<'b>
+    where
+        'a: 'b,
+    {
+        let time = time.filter(|_| self.options.uses(EvidenceKind::Time));
+        // A count that could not be read is 0: that proves nothing.
+        Facts { rows: Some(rows).filter(|rows| *rows > 0), time, ..Facts::default() }
     }
 
     /// Whether rows with these time bounds may match. For extents and, with the bounds of all its extents, for a manifest.
-    pub(crate) fn keeps_time(&self, rows: u64, time: TimeBounds) -> bool {
+    pub(crate) fn keeps_time(&self, rows: u64, time: Option<TimeFacts<'_>>) -> bool {
         may_match(self.predicate, &self.facts(rows, time))
     }
 
     /// The first evidence that rules out the extent, trying the sets of `source` after the bounds.
-    pub(crate) fn ruled_out_by(&self, rows: u64, time: TimeBounds, source: &dyn SetSource) -> Option<EvidenceKind> {
+    pub(crate) fn ruled_out_by(
+        &self,
+        rows: u64,
+        time: Option<TimeFacts<'_>>,
+        source: &dyn SetSource,
+    ) -> Option<EvidenceKind> {
         let mut facts = self.facts(rows, time);
         if !may_match(self.predicate, &facts) {
             return Some(EvidenceKind::Time);

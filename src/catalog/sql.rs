@@ -27,7 +27,7 @@ pub(crate) fn schema_to_json(columns: &[TableColumn]) -> Value {
 
 /// Reads `arrow_schema`. `place` names the table for messages.
 pub(crate) fn schema_from_json(place: &str, id: Uuid, schema: &Value) -> Result<TableSchema> {
-    let damage = |what: &str| Error::corrupt(place, "arrow_schema", what.to_owned());
+    let damage = |what: &str| Error::corrupt_catalog(place, "arrow_schema", what.to_owned());
     let fields = schema.get("fields").and_then(Value::as_array).ok_or_else(|| damage("has no list \"fields\""))?;
     let columns = fields
         .iter()
@@ -47,15 +47,31 @@ pub(crate) fn schema_from_json(place: &str, id: Uuid, schema: &Value) -> Result<
     Ok(TableSchema { id, columns })
 }
 
-/// `summary` of a snapshot.
-pub(crate) fn summary_to_json(operation: &str, summary: &Summary) -> Value {
-    json!({
+/// Key in `summary` for the column whose bounds the extents of the snapshot have. The original, which ignores it, means the first
+/// nanosecond column of the table, and so does every commit made here.
+pub(crate) const TIME_COLUMN: &str = "time_column";
+
+/// `summary` of a snapshot that adds extents with bounds of `time_column`.
+pub(crate) fn summary_to_json(operation: &str, summary: &Summary, time_column: Option<&str>) -> Value {
+    let mut json = json!({
         "operation": operation,
         "rows_added": summary.rows_added,
         "rows_removed": summary.rows_removed,
         "bytes_added": summary.bytes_added,
         "bytes_removed": summary.bytes_removed,
-    })
+    });
+    if let (Some(column), Some(keys)) = (time_column, json.as_object_mut()) {
+        keys.insert(TIME_COLUMN.to_owned(), column.into());
+    }
+    json
+}
+
+/// The column that the bounds of a row of `extents` are about. `named` is what the summary of its snapshot says.
+///
+/// Rows without a name are the original's, which means the table's first nanosecond column, or those of earlier builds of this extension,
+/// which took the first one of the rows they wrote. Only the latter have `same_clock`: their time and their snapshot's are the same.
+pub(crate) fn time_column(schema: &TableSchema, named: Option<String>, same_clock: bool) -> Option<String> {
+    named.or_else(|| if same_clock { schema.only_time_column() } else { schema.time_column() }.map(str::to_owned))
 }
 
 /// Reads `summary`: the operation and the counts. What is missing or odd is "unknown" and 0.
@@ -183,6 +199,24 @@ mod tests {
         let error = schema_from_json("otel.logs", Uuid::nil(), &odd).unwrap_err().to_string();
         assert!(error.contains("otel.logs") && error.contains("arrow:Date32"), "{error}");
         assert!(schema_from_json("t", Uuid::nil(), &Value::Null).is_err());
+    }
+
+    #[test]
+    fn bounds_without_a_name_are_of_the_first_column_only_where_the_original_wrote_them() {
+        let schema = |columns: &[&str]| TableSchema {
+            id: Uuid::nil(),
+            columns: columns.iter().map(|name| TableColumn::new(*name, ColumnType::Timestamp)).collect(),
+        };
+        let (one, two) = (schema(&["at"]), schema(&["at", "seen"]));
+        let of = |schema, named: Option<&str>, same_clock| time_column(schema, named.map(str::to_owned), same_clock);
+        assert_eq!(of(&two, Some("seen"), true).as_deref(), Some("seen"));
+        assert_eq!(of(&two, None, false).as_deref(), Some("at"));
+        assert_eq!(of(&two, None, true), None);
+        assert_eq!(of(&one, None, true).as_deref(), Some("at"));
+        assert_eq!(of(&schema(&[]), None, false), None);
+        let json = summary_to_json("ingest", &Summary::default(), Some("at"));
+        assert_eq!(json[TIME_COLUMN], "at");
+        assert_eq!(summary_from_json(&json), ("ingest".to_owned(), Summary::default()));
     }
 
     #[test]

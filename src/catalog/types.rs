@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::ColumnType;
 use crate::format::ExtentWriteResult;
+use crate::stats::extent::TimeRange;
 use crate::{Error, Result};
 
 /// A database and a table in it. Names are exact: no case folding.
@@ -25,11 +26,45 @@ impl TableName {
         Self { database: database.into(), table: table.into() }
     }
 
-    /// Splits `db.table` at its first dot.
+    /// Reads `database.table`. A name in double quotes may hold anything, a quote doubled; one without ends at the first dot if it is the
+    /// database's.
     pub fn parse(text: &str) -> Result<Self> {
-        match text.split_once('.') {
-            Some((database, table)) if !database.is_empty() && !table.is_empty() => Ok(Self::new(database, table)),
-            _ => Err(Error::InvalidInput(format!("\"{text}\" is not a table name: write database.table"))),
+        let wrong = || {
+            Error::InvalidInput(format!(
+                "\"{text}\" is not a table name: write database.table, and a name with dots or quotes as \"a.b\""
+            ))
+        };
+        let (database, rest) = match quoted(text) {
+            Some((database, rest)) => (database, rest.strip_prefix('.').ok_or_else(wrong)?),
+            None => text.split_once('.').map(|(database, rest)| (database.to_owned(), rest)).ok_or_else(wrong)?,
+        };
+        let table = match quoted(rest) {
+            Some((table, "")) => table,
+            Some(_) => return Err(wrong()),
+            None => rest.to_owned(),
+        };
+        let unfinished =
+            |part: &str, source: &str| part.is_empty() || (part.starts_with('"') && source.starts_with(part));
+        if unfinished(&database, text) || unfinished(&table, rest) {
+            return Err(wrong());
+        }
+        Ok(Self { database, table })
+    }
+}
+
+/// The name in double quotes that `text` begins with, and what follows it.
+fn quoted(text: &str) -> Option<(String, &str)> {
+    let mut rest = text.strip_prefix('"')?;
+    let mut name = String::new();
+    loop {
+        let (part, after) = rest.split_once('"')?;
+        name.push_str(part);
+        match after.strip_prefix('"') {
+            Some(more) => {
+                name.push('"');
+                rest = more;
+            }
+            None => return Some((name, after)),
         }
     }
 }
@@ -68,16 +103,19 @@ pub struct TableSchema {
 }
 
 impl TableSchema {
-    /// The column whose bounds are the time bounds of an extent: the first timestamp column.
-    ///
-    /// Some writers mean the first *nanosecond* column by that. Where the two differ the bounds are not attributed to any column.
+    /// The column whose bounds a catalog stores as the time bounds of an extent: the first with nanoseconds, which is what the original
+    /// means, else the first timestamp.
     pub fn time_column(&self) -> Option<&str> {
-        let first = self.columns.iter().find(|c| c.column_type.is_timestamp())?;
         let nanos = self.columns.iter().find(|c| c.column_type == ColumnType::Timestamp);
-        match nanos {
-            Some(nanos) if nanos.name != first.name => None,
-            _ => Some(&first.name),
-        }
+        nanos.or_else(|| self.columns.iter().find(|c| c.column_type.is_timestamp())).map(|c| c.name.as_str())
+    }
+
+    /// The timestamp column, if there is only one: what the bounds of an extent of ours must be about where nothing names their column.
+    /// Earlier builds took the first nanosecond column of the rows they wrote, in the order of those rows.
+    pub(crate) fn only_time_column(&self) -> Option<&str> {
+        let mut all = self.columns.iter().filter(|c| c.column_type.is_timestamp());
+        let only = all.next()?;
+        all.next().is_none().then_some(only.name.as_str())
     }
 
     /// The columns after appending `added`. A name that exists (ignoring ASCII case, as DuckDB does) is a conflict.
@@ -145,6 +183,28 @@ pub struct TableView {
     pub schema: Arc<TableSchema>,
 }
 
+/// Which table of a name is meant.
+#[derive(Debug, Clone, Copy)]
+pub enum Which<'a> {
+    /// Whichever has it.
+    Any,
+    /// The one with this identity.
+    Table(Uuid),
+    /// The one of this view, if nothing has changed it since.
+    Unchanged(&'a TableView),
+}
+
+impl Which<'_> {
+    /// Whether a table in this state is meant.
+    pub(crate) fn is(&self, table: Uuid, snapshot: Uuid, schema: Uuid) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Table(id) => *id == table,
+            Self::Unchanged(view) => (view.table_id, view.snapshot.id, view.schema.id) == (table, snapshot, schema),
+        }
+    }
+}
+
 /// Which state of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum At {
@@ -157,9 +217,41 @@ pub enum At {
     Timestamp(i64),
 }
 
+impl std::str::FromStr for At {
+    type Err = Error;
+
+    /// `version:n`, `timestamp_ns:n`, `timestamp_us:n` (units since the Unix epoch), or nothing. Commit times have nanoseconds but are often
+    /// seen in microseconds, so a time in microseconds means the whole of its microsecond.
+    fn from_str(text: &str) -> Result<Self> {
+        let Some((unit, value)) = text.split_once(':') else {
+            return if text.is_empty() { Ok(Self::Head) } else { Err(no_place_in_time(text)) };
+        };
+        let number = value.trim().parse::<i128>().map_err(|_| no_place_in_time(value))?;
+        // No commit is outside the range of 64-bit nanoseconds, so its ends stand for everything beyond them.
+        let instant = |nanos: i128| {
+            let end = if nanos < 0 { i64::MIN } else { i64::MAX };
+            Self::Timestamp(i64::try_from(nanos).unwrap_or(end))
+        };
+        match unit {
+            "version" => u64::try_from(number).map(Self::Version).map_err(|_| {
+                Error::InvalidInput(format!("there is no version {number}: the first version of a table is 0"))
+            }),
+            "timestamp_ns" => Ok(instant(number)),
+            "timestamp_us" => Ok(instant(number.saturating_mul(1_000).saturating_add(999))),
+            _ => Err(no_place_in_time(text)),
+        }
+    }
+}
+
+fn no_place_in_time(text: &str) -> Error {
+    Error::InvalidInput(format!("\"{text}\" is no version number and no time: versions are counted from 0"))
+}
+
 /// Bounds of an extent's time column in nanoseconds since the Unix epoch. A missing bound is unknown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TimeBounds {
+    /// The column that the bounds are about. `None`: nothing tells, so they say nothing.
+    pub column: Option<String>,
     /// No value is smaller.
     pub min: Option<i64>,
     /// No value is larger.
@@ -250,10 +342,19 @@ impl NewExtent {
     pub fn ingested(written: ExtentWriteResult, format: impl Into<String>) -> Self {
         Self { written, format: format.into(), compaction_gen: 0 }
     }
+
+    /// Smallest and largest value of `column`, if the writer knows them.
+    pub(crate) fn time_bounds(&self, column: Option<&str>) -> Option<(i64, i64)> {
+        match self.written.time_ranges.get(column?)? {
+            // Reversed bounds are a broken statistic, not an empty range.
+            TimeRange::Known(min, max) if min <= max => Some((*min, *max)),
+            _ => None,
+        }
+    }
 }
 
 /// An extent that is to disappear from the table. Its object stays until garbage collection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Removal {
     /// Identity.
     pub id: Uuid,
@@ -263,7 +364,7 @@ pub struct Removal {
 
 impl From<&Extent> for Removal {
     fn from(extent: &Extent) -> Self {
-        Self { id: extent.id, time: Some(extent.time) }
+        Self { id: extent.id, time: Some(extent.time.clone()) }
     }
 }
 
@@ -376,7 +477,7 @@ pub(crate) fn validate_columns(
             return Err(Error::unsupported(
                 format!("column \"{}\" of {table}", column.name),
                 format!(
-                    "has type {}, which this catalog cannot name; it can name {}",
+                    "this catalog has no name for the type {}; it can name {}",
                     column.column_type,
                     type_names.join(", ")
                 ),
@@ -414,13 +515,38 @@ mod tests {
     }
 
     #[test]
-    fn time_bounds_are_not_attributed_when_writers_could_disagree() {
+    fn the_time_column_has_nanoseconds_and_bounds_without_a_name_need_a_table_with_one() {
         use ColumnType::{Int, Timestamp, TimestampMicros};
-        assert_eq!(schema(&[("n", Int), ("at", Timestamp), ("b", Timestamp)]).time_column(), Some("at"));
-        assert_eq!(schema(&[("n", Int), ("us", TimestampMicros)]).time_column(), Some("us"));
-        assert_eq!(schema(&[("us", TimestampMicros), ("at", Timestamp)]).time_column(), None);
-        assert_eq!(schema(&[("at", Timestamp), ("us", TimestampMicros)]).time_column(), Some("at"));
-        assert_eq!(schema(&[("n", Int)]).time_column(), None);
+        for (columns, time, only) in [
+            (&[("n", Int), ("at", Timestamp), ("b", Timestamp)][..], Some("at"), None),
+            (&[("n", Int), ("us", TimestampMicros)], Some("us"), Some("us")),
+            (&[("us", TimestampMicros), ("at", Timestamp)], Some("at"), None),
+            (&[("at", Timestamp), ("us", TimestampMicros)], Some("at"), None),
+            (&[("at", Timestamp), ("n", Int)], Some("at"), Some("at")),
+            (&[("n", Int)], None, None),
+        ] {
+            let schema = schema(columns);
+            assert_eq!((schema.time_column(), schema.only_time_column()), (time, only), "{columns:?}");
+        }
+    }
+
+    #[test]
+    fn places_in_time_do_not_overflow_and_microseconds_are_whole() {
+        let parse = |text: &str| text.parse::<At>();
+        assert_eq!(parse("").unwrap(), At::Head);
+        assert_eq!(parse("version:7").unwrap(), At::Version(7));
+        assert_eq!(parse("timestamp_ns:-5").unwrap(), At::Timestamp(-5));
+        assert_eq!(parse("timestamp_us:1").unwrap(), At::Timestamp(1_999));
+        assert_eq!(parse("timestamp_us:-1").unwrap(), At::Timestamp(-1));
+        for far in [16_725_225_600_000_000_i64, i64::MAX] {
+            assert_eq!(parse(&format!("timestamp_us:{far}")).unwrap(), At::Timestamp(i64::MAX));
+            assert_eq!(parse(&format!("timestamp_us:-{far}")).unwrap(), At::Timestamp(i64::MIN));
+        }
+        let error = parse("version:-1").unwrap_err().to_string();
+        assert_eq!(error, "there is no version -1: the first version of a table is 0");
+        for text in ["version:1.5", "version:x", "later:1", "now"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
     }
 
     #[test]
@@ -433,8 +559,22 @@ mod tests {
 
     #[test]
     fn names_and_changes_that_make_no_sense_are_refused() {
-        assert!(TableName::parse("logs").is_err());
-        assert_eq!(TableName::parse("otel.logs").unwrap(), TableName::new("otel", "logs"));
+        for text in
+            ["logs", "", ".logs", "otel.", "\"a.b\"", "\"a\"b.c", "\"a.b", "a.\"b", "a.\"b\"c", "\"\".a", "a.\"\""]
+        {
+            assert!(TableName::parse(text).is_err(), "{text}");
+        }
+        for (text, database, table) in [
+            ("otel.logs", "otel", "logs"),
+            ("otel.logs.old", "otel", "logs.old"),
+            ("\"otel\".\"logs\"", "otel", "logs"),
+            ("\"a.b\".\"c.d\"", "a.b", "c.d"),
+            ("\"a\"\"b\".c", "a\"b", "c"),
+            ("a.\"b\"\"\"", "a", "b\""),
+            ("\"\"\"a\".b", "\"a", "b"),
+        ] {
+            assert_eq!(TableName::parse(text).unwrap(), TableName::new(database, table), "{text}");
+        }
         let table = TableName::new("a", "b");
         let id = Uuid::new_v4();
         assert!(Changes::remove([id, id]).validate(&table).is_err());

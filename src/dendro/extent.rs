@@ -1,6 +1,7 @@
 //! A segment as an extent with the columns of its table: what the Parquet reader gives, cast to the table's types, NULL where
 //! the segment lacks a column, plus the source's columns and the wall clock.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -10,7 +11,7 @@ use arrow::array::{
 use arrow::compute::{CastOptions, cast, cast_with_options, take};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
-use super::schema::{TableSchema, TimeColumn, VirtualColumn};
+use super::schema::{TableSchema, TimeColumn, VirtualColumn, ns_per};
 use super::snapshot::Snapshot;
 use super::table::{Segment, SegmentEvidence};
 use crate::format::{BlockId, BlockLocation, ExtentMetadata, ExtentReader, RowRanges, SegmentFormat};
@@ -38,6 +39,8 @@ pub struct SegmentExtent {
     /// The row timestamps: index in the segment, and how to read them.
     time: Option<(usize, TimeColumn)>,
     virtual_names: Vec<String>,
+    /// Columns whose values are converted in a way that the segment's evidence does not survive.
+    converted: Arc<BTreeSet<String>>,
     evidence: Vec<BlockEvidence>,
 }
 
@@ -74,6 +77,7 @@ impl SegmentExtent {
         let own = inner.metadata().schema.clone();
         let mut origins = Vec::with_capacity(table.schema().fields().len());
         let mut used = 0usize;
+        let mut converted = BTreeSet::new();
         for (index, field) in table.schema().fields().iter().enumerate() {
             if let Some(column) = table.virtual_at(index) {
                 origins.push(Origin::Virtual(column));
@@ -89,6 +93,9 @@ impl SegmentExtent {
                     &path,
                     format!("column \"{}\" as {have} instead of {}", field.name(), field.data_type()),
                 ));
+            }
+            if !evidence_survives(have, field.data_type()) {
+                converted.insert(field.name().clone());
             }
             used += 1;
             origins.push(Origin::Inner(at));
@@ -106,6 +113,7 @@ impl SegmentExtent {
         let time = table.time_column().and_then(|t| Some((own.index_of(&t.name).ok()?, t.clone())));
         let shared = Arc::new(SegmentEvidence::new(table, segment));
         let virtual_names: Vec<String> = table.virtual_columns().map(|(name, _)| name.to_string()).collect();
+        let converted = Arc::new(converted);
         let inner_metadata = inner.metadata();
         let metadata = ExtentMetadata { schema: table.schema().clone(), ..inner_metadata.clone() };
         let blocks = u32::try_from(inner_metadata.block_rows.len()).unwrap_or(u32::MAX);
@@ -115,14 +123,15 @@ impl SegmentExtent {
                 block: BlockId(block),
                 own: own.clone(),
                 virtual_names: virtual_names.clone(),
+                converted: converted.clone(),
                 segment: shared.clone(),
             })
             .collect();
-        Ok(Self { inner, segment: segment.clone(), path, metadata, origins, time, virtual_names, evidence })
+        Ok(Self { inner, segment: segment.clone(), path, metadata, origins, time, virtual_names, converted, evidence })
     }
 
     /// The same condition for the Parquet reader, which does not know the virtual columns: a test of one of them is unknown to
-    /// it, not a test of a column that is missing.
+    /// it, not a test of a column that is missing. So is a test of a column whose values it has before their conversion.
     fn inner_predicate(&self, predicate: &BlockPredicate) -> BlockPredicate {
         let all = |list: &[BlockPredicate]| list.iter().map(|p| self.inner_predicate(p)).collect();
         match predicate {
@@ -140,6 +149,8 @@ impl SegmentExtent {
             | BlockPredicate::DynamicPathEquals { column, .. } => {
                 if self.virtual_names.contains(column) {
                     BlockPredicate::Unknown(format!("\"{column}\" is not in the segment"))
+                } else if self.converted.contains(column) {
+                    BlockPredicate::Unknown(format!("\"{column}\" has another type in the segment"))
                 } else {
                     predicate.clone()
                 }
@@ -245,6 +256,11 @@ impl SegmentExtent {
         time: &ArrayRef,
         column: &TimeColumn,
     ) -> std::result::Result<TimestampNanosecondArray, arrow::error::ArrowError> {
+        // the segment may have another unit than the table
+        let unit = match time.data_type() {
+            DataType::Timestamp(unit, _) => ns_per(*unit),
+            _ => column.unit,
+        };
         // UInt64 values beyond Int64 become NULL, which is what is known about their wall clock.
         let raw = match time.data_type() {
             DataType::Timestamp(unit, _) => cast(&cast(time, &DataType::Timestamp(*unit, None))?, &DataType::Int64)?,
@@ -254,7 +270,43 @@ impl SegmentExtent {
             arrow::error::ArrowError::CastError(format!("column \"{}\" is not read as integers", column.name))
         })?;
         let clock = &self.segment.source.clock;
-        Ok(raw.iter().map(|v| clock.wall_ts(v?.checked_mul(column.unit)?)).collect())
+        Ok(raw.iter().map(|v| clock.wall_ts(v?.checked_mul(unit)?)).collect())
+    }
+}
+
+/// Whether what is known about values of the type `have` holds for them as `want`: the conversion is exact, and both are spoken of
+/// in the same kind of constants.
+fn evidence_survives(have: &DataType, want: &DataType) -> bool {
+    use DataType::{
+        Binary, BinaryView, Dictionary, Float16, Float32, Float64, Int8, Int16, Int32, Int64, LargeBinary, LargeUtf8,
+        Timestamp, UInt8, UInt16, UInt32, UInt64, Utf8, Utf8View,
+    };
+    let integer = |t: &DataType| match t {
+        Int8 => Some((true, 8)),
+        Int16 => Some((true, 16)),
+        Int32 => Some((true, 32)),
+        Int64 => Some((true, 64)),
+        UInt8 => Some((false, 8)),
+        UInt16 => Some((false, 16)),
+        UInt32 => Some((false, 32)),
+        UInt64 => Some((false, 64)),
+        _ => None,
+    };
+    if let (Some((signed, bits)), Some((want_signed, want_bits))) = (integer(have), integer(want)) {
+        return if signed == want_signed { bits <= want_bits } else { want_signed && bits < want_bits };
+    }
+    match (have, want) {
+        (Dictionary(_, have), Dictionary(_, want)) => evidence_survives(have, want),
+        (Dictionary(_, have), want) => evidence_survives(have, want),
+        (have, Dictionary(_, want)) => evidence_survives(have, want),
+        (Utf8 | LargeUtf8 | Utf8View, Utf8 | LargeUtf8 | Utf8View)
+        | (Binary | LargeBinary | BinaryView, Binary | LargeBinary | BinaryView)
+        | (Float16, Float32 | Float64)
+        | (Float32, Float64) => true,
+        (Timestamp(have, zone), Timestamp(want, want_zone)) => {
+            zone.is_some() == want_zone.is_some() && ns_per(*want) <= ns_per(*have)
+        }
+        _ => have == want,
     }
 }
 
@@ -327,6 +379,7 @@ struct BlockEvidence {
     block: BlockId,
     own: SchemaRef,
     virtual_names: Vec<String>,
+    converted: Arc<BTreeSet<String>>,
     segment: Arc<SegmentEvidence>,
 }
 
@@ -335,9 +388,13 @@ impl BlockEvidence {
         self.virtual_names.iter().any(|n| n == name)
     }
 
-    /// The footer's evidence, for columns that are the segment's.
+    /// The footer's evidence, for columns that are the segment's and mean the same in the table.
     fn footer(&self, name: &str) -> Option<&dyn Evidence> {
-        if self.is_virtual(name) { None } else { self.inner.block_evidence(self.block) }
+        if self.is_virtual(name) || self.converted.contains(name) {
+            None
+        } else {
+            self.inner.block_evidence(self.block)
+        }
     }
 }
 

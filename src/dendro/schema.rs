@@ -174,7 +174,8 @@ impl TimeColumn {
     }
 }
 
-fn ns_per(unit: TimeUnit) -> i64 {
+/// Nanoseconds in one unit.
+pub(super) fn ns_per(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1_000_000_000,
         TimeUnit::Millisecond => 1_000_000,

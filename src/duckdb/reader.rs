@@ -169,6 +169,24 @@ pub unsafe extern "C" fn pns_reader_show_json(reader: *mut PnsReader, names: *co
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn pns_reader_show_text(reader: *mut PnsReader, error: *mut *mut c_char) -> c_int {
+    // SAFETY: by the header's contract.
+    unsafe {
+        guard(error, || {
+            let reader = &mut *reader;
+            if let Some(extent) = reader.extent.with_text()? {
+                reader.extent = extent;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// See the header.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn pns_reader_free(reader: *mut PnsReader) {
     if !reader.is_null() {
         // SAFETY: made by `pns_reader_open` and freed once.

@@ -76,6 +76,16 @@ pub unsafe extern "C" fn pns_predicate_unknown(predicate: *const PnsPredicate) -
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn pns_predicate_prunes(predicate: *const PnsPredicate) -> c_int {
+    // SAFETY: by the header's contract.
+    guard_value(1, || c_int::from(!unsafe { &*predicate }.0.columns().is_empty()))
+}
+
+/// See the header.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn pns_scan_new(
     connection: u64,
     query: u64,
@@ -291,7 +301,7 @@ pub unsafe extern "C" fn pns_rows_open(
             let projection = parts(&mut slice(columns, number_count)?.iter(), count)?;
             let rows =
                 RowRanges(slice(ranges, range_count * 2)?.chunks_exact(2).map(|pair| pair[0]..pair[1]).collect());
-            let rows = Rows::open(&(*scan).0, &(*reader).extent, BlockId(block), &projection, &rows)?;
+            let rows = Rows::open(&(*scan).0, &(*reader).path, &(*reader).extent, BlockId(block), &projection, &rows)?;
             *out = Box::into_raw(Box::new(PnsRows(rows)));
             Ok(())
         })

@@ -2,7 +2,7 @@
 //!
 //! Lists cross the boundary as text: records end with U+001E, their fields are separated by U+001F.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,8 +16,8 @@ use super::scan::PnsPredicate;
 use super::writer::take_schema;
 use super::{store_list, store_plan};
 use crate::catalog::{
-    self, At, AttachOptions, Catalog, Changes, ColumnType, EvidenceKind, NewExtent, PruneOptions, TableColumn,
-    TableName, TableView, Transaction,
+    self, At, AttachOptions, Catalog, Changes, ColumnType, EvidenceKind, Extent, NewExtent, PruneOptions, Pruned,
+    TableColumn, TableName, TableView, Transaction,
 };
 use crate::format::ExtentWriteResult;
 use crate::predicate::BlockPredicate;
@@ -37,10 +37,7 @@ pub struct PnsTx {
 
 struct TxState {
     transaction: Option<Transaction>,
-    /// Columns and extents that later reads of this transaction see.
-    created: Vec<TableName>,
     created_databases: Vec<String>,
-    dropped: BTreeSet<TableName>,
     /// Where extents were written that no commit knows yet.
     written: Vec<String>,
 }
@@ -49,6 +46,8 @@ struct TxState {
 pub struct PnsTable {
     pub(super) catalog: Arc<dyn Catalog>,
     pub(super) view: TableView,
+    /// Whether the catalog knows the view; otherwise the transaction creates the table and it has no extents but the pending ones.
+    pub(super) committed: bool,
     /// Extents and columns of this transaction that are not committed yet.
     pub(super) pending: Changes,
 }
@@ -56,6 +55,16 @@ pub struct PnsTable {
 impl PnsTable {
     fn columns(&self) -> impl Iterator<Item = &TableColumn> {
         self.view.schema.columns.iter().chain(&self.pending.add_columns)
+    }
+
+    /// The committed extents.
+    pub(super) fn extents(&self) -> Result<Vec<Extent>> {
+        if self.committed { self.catalog.extents(&self.view) } else { Ok(Vec::new()) }
+    }
+
+    /// Stage 1 over the committed extents.
+    pub(super) fn prune(&self, predicate: &BlockPredicate, options: &PruneOptions) -> Result<Pruned> {
+        if self.committed { self.catalog.prune(&self.view, predicate, options) } else { Ok(Pruned::default()) }
     }
 }
 
@@ -67,9 +76,6 @@ impl Drop for PnsTx {
             if !location.contains("://") {
                 let _ = std::fs::remove_file(&location);
             }
-        }
-        for table in state.created.drain(..) {
-            let _ = self.catalog.drop_table(&table);
         }
         for database in state.created_databases.drain(..) {
             let _ = self.catalog.drop_database(&database, false);
@@ -146,7 +152,7 @@ fn columns(catalog: &dyn Catalog, table: &TableName, schema: &Schema, types: &st
                 None => Err(Error::unsupported(
                     format!("column \"{}\" of {table}", field.name()),
                     format!(
-                        "has type {duckdb}, which the {} catalog cannot name; it can name {}",
+                        "the {} catalog has no name for the type {duckdb}; it can name {}",
                         catalog.kind(),
                         duckdb_names(catalog.type_names()).join(", ")
                     ),
@@ -277,9 +283,7 @@ pub unsafe extern "C" fn pns_tx_new(store: *const PnsStore) -> *mut PnsTx {
         let catalog = Arc::clone(unsafe { &(*store).0 });
         let state = TxState {
             transaction: Some(Transaction::new(Arc::clone(&catalog))),
-            created: Vec::new(),
             created_databases: Vec::new(),
-            dropped: BTreeSet::new(),
             written: Vec::new(),
         };
         Box::into_raw(Box::new(PnsTx { catalog, state: Mutex::new(state) }))
@@ -311,19 +315,8 @@ pub unsafe extern "C" fn pns_tx_commit(transaction: *const PnsTx, error: *mut *m
             tx.with(|state| {
                 // from here on nothing is undone: a commit that failed on the way back may have happened
                 state.written.clear();
-                let created = std::mem::take(&mut state.created);
                 state.created_databases.clear();
-                let changes = state.transaction.take().map_or_else(|| Ok(Vec::new()), Transaction::commit);
-                if let Err(error) = changes {
-                    for table in created {
-                        let _ = tx.catalog.drop_table(&table);
-                    }
-                    return Err(error);
-                }
-                for table in std::mem::take(&mut state.dropped) {
-                    tx.catalog.drop_table(&table)?;
-                }
-                Ok(())
+                state.transaction.take().map_or(Ok(()), |transaction| transaction.commit().map(drop))
             })
         })
     }
@@ -375,18 +368,12 @@ pub unsafe extern "C" fn pns_tx_drop_database(
         guard(error, || {
             let tx = &*transaction;
             let name = text(name).into_owned();
-            // dropping a database cannot be undone, and must not miss what this transaction itself dropped
-            tx.with(|state| {
-                let here: Vec<TableName> = state.dropped.iter().filter(|t| t.database == name).cloned().collect();
-                for table in here {
-                    tx.catalog.drop_table(&table)?;
-                    state.dropped.remove(&table);
-                }
-                state.created.retain(|t| t.database != name);
+            let dropped = tx.with(|state| {
+                let dropped = state.transaction()?.drop_database(&name, cascade != 0)?;
                 state.created_databases.retain(|d| *d != name);
-                Ok(())
+                Ok(dropped)
             })?;
-            *existed = c_int::from(tx.catalog.drop_database(&name, cascade != 0)?);
+            *existed = c_int::from(dropped);
             Ok(())
         })
     }
@@ -407,29 +394,9 @@ pub unsafe extern "C" fn pns_tx_tables(
     unsafe {
         guard(error, || {
             let tx = &*transaction;
-            let database = text(database).into_owned();
-            let mut tables = tx.catalog.tables(&database)?;
-            tx.with(|state| {
-                tables.retain(|table| !state.dropped.contains(&TableName::new(&database, table)));
-                Ok(())
-            })?;
-            *out = list(tables);
+            *out = list(tx.with(|state| state.transaction()?.names(&text(database)))?);
             Ok(())
         })
-    }
-}
-
-fn parse_at(at: &str) -> Result<At> {
-    let number = |text: &str| {
-        text.parse::<i64>().map_err(|_| Error::InvalidInput(format!("\"{text}\" is no snapshot number or time")))
-    };
-    match at.split_once(':') {
-        None => Ok(At::Head),
-        Some(("version", value)) => Ok(At::Version(
-            u64::try_from(number(value)?)
-                .map_err(|_| Error::InvalidInput(format!("snapshot number {value} is negative")))?,
-        )),
-        Some((_, value)) => Ok(At::Timestamp(number(value)?)),
     }
 }
 
@@ -452,20 +419,15 @@ pub unsafe extern "C" fn pns_tx_table(
             let tx = &*transaction;
             let name = TableName::new(text(database), text(table));
             *out = std::ptr::null_mut();
-            let found = match parse_at(&text(at))? {
+            let found = match text(at).parse()? {
                 At::Head => tx.with(|state| {
-                    if state.dropped.contains(&name) {
-                        return Ok(None);
-                    }
-                    let transaction = state.transaction()?;
-                    let Some(view) = transaction.view(&name)?.cloned() else { return Ok(None) };
-                    let pending = transaction.pending(&name).cloned().unwrap_or_default();
-                    Ok(Some((view, pending)))
+                    let seen = state.transaction()?.table(&name)?;
+                    Ok(seen.map(|seen| (seen.view.clone(), seen.committed, seen.pending.clone())))
                 })?,
-                at => tx.catalog.table_at(&name, at)?.map(|view| (view, Changes::default())),
+                at => tx.catalog.table_at(&name, at)?.map(|view| (view, true, Changes::default())),
             };
-            if let Some((view, pending)) = found {
-                let table = PnsTable { catalog: Arc::clone(&tx.catalog), view, pending };
+            if let Some((view, committed, pending)) = found {
+                let table = PnsTable { catalog: Arc::clone(&tx.catalog), view, committed, pending };
                 *out = Box::into_raw(Box::new(table));
             }
             Ok(())
@@ -484,6 +446,7 @@ pub unsafe extern "C" fn pns_tx_create_table(
     table: *const c_char,
     schema: *mut FFI_ArrowSchema,
     types: *const c_char,
+    if_not_exists: c_int,
     created: *mut c_int,
     error: *mut *mut c_char,
 ) -> c_int {
@@ -494,20 +457,9 @@ pub unsafe extern "C" fn pns_tx_create_table(
             let tx = &*transaction;
             let name = TableName::new(text(database), text(table));
             let columns = columns(tx.catalog.as_ref(), &name, &schema, &text(types))?;
-            tx.with(|state| {
-                if state.dropped.contains(&name) {
-                    return Err(Error::InvalidInput(format!(
-                        "table {name} is dropped by this transaction and cannot be created again before COMMIT"
-                    )));
-                }
-                let view = tx.catalog.create_table(&name, &columns)?;
-                *created = c_int::from(view.is_some());
-                if let Some(view) = view {
-                    state.created.push(name);
-                    state.transaction()?.pin(view);
-                }
-                Ok(())
-            })
+            let new = tx.with(|state| state.transaction()?.create(&name, &columns, if_not_exists != 0))?;
+            *created = c_int::from(new);
+            Ok(())
         })
     }
 }
@@ -531,16 +483,7 @@ pub unsafe extern "C" fn pns_tx_drop_table(
             if tx.catalog.read_only() {
                 return Err(Error::InvalidInput(format!("{} is attached read-only", tx.catalog.address())));
             }
-            tx.with(|state| {
-                state.transaction()?.forget(&name);
-                if let Some(position) = state.created.iter().position(|created| *created == name) {
-                    state.created.remove(position);
-                    tx.catalog.drop_table(&name)?;
-                } else {
-                    state.dropped.insert(name);
-                }
-                Ok(())
-            })
+            tx.with(|state| state.transaction()?.drop_table(&name).map(drop))
         })
     }
 }
@@ -610,6 +553,28 @@ pub unsafe extern "C" fn pns_tx_new_extent(
     }
 }
 
+/// See the header.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pns_table_name(
+    name: *const c_char,
+    database: *mut *mut c_char,
+    table: *mut *mut c_char,
+    error: *mut *mut c_char,
+) -> c_int {
+    // SAFETY: by the header's contract.
+    unsafe {
+        guard(error, || {
+            let name = TableName::parse(&text(name))?;
+            *database = to_c_text(&name.database);
+            *table = to_c_text(&name.table);
+            Ok(())
+        })
+    }
+}
+
 fn written(json: &str, id: &str, object_path: &str) -> Result<ExtentWriteResult> {
     let wrong = |what: String| Error::InvalidInput(format!("result of writing {object_path}: {what}"));
     let value: serde_json::Value = serde_json::from_str(json).map_err(|e| wrong(e.to_string()))?;
@@ -620,8 +585,7 @@ fn written(json: &str, id: &str, object_path: &str) -> Result<ExtentWriteResult>
         byte_size: number("byte_size")?,
         row_count: number("row_count")?,
         block_count: u32::try_from(number("block_count")?).map_err(|e| wrong(e.to_string()))?,
-        min_timestamp_nanos: value["min_timestamp_nanos"].as_i64(),
-        max_timestamp_nanos: value["max_timestamp_nanos"].as_i64(),
+        time_ranges: serde_json::from_value(value["time_ranges"].clone()).map_err(|e| wrong(e.to_string()))?,
         present_paths: serde_json::from_value(value["present_paths"].clone()).map_err(|e| wrong(e.to_string()))?,
         column_stats: serde_json::from_value(value["column_stats"].clone()).map_err(|e| wrong(e.to_string()))?,
     })
@@ -717,7 +681,7 @@ pub unsafe extern "C" fn pns_table_extents(
             let predicate = predicate.as_ref().map_or(&everything, |p| p.get());
             let disabled = text(disabled);
             let options = PruneOptions::disabling(disabled.split(',').filter(|name| !name.is_empty()));
-            let pruned = table.catalog.prune(&table.view, predicate, &options)?;
+            let pruned = table.prune(predicate, &options)?;
             let pending = &table.pending.append;
             let considered = pruned.counts.extents_considered.saturating_add(pending.len() as u64);
             let mut lines = format!("{considered}");
@@ -777,7 +741,7 @@ pub unsafe extern "C" fn pns_table_list(
     unsafe {
         guard(error, || {
             let table = &*table;
-            let rows = store_list::rows(&text(function), table.catalog.as_ref(), &table.view)?;
+            let rows = store_list::rows(&text(function), table)?;
             std::ptr::write(out, export(rows));
             Ok(())
         })

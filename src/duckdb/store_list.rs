@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, StringArray, TimestampNanosecondArray, UInt32Array, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
+use super::store::PnsTable;
 use crate::catalog::{Catalog, TableView};
 use crate::{Error, Result};
 
@@ -40,6 +41,7 @@ pub(super) fn schema(function: &str) -> Result<SchemaRef> {
             ("schema_id", text()),
             ("created_at", time()),
             ("sequence", count()),
+            ("time_column", text()),
         ],
         "pensieve_column_stats" => vec![
             ("extent_id", text()),
@@ -59,7 +61,11 @@ pub(super) fn schema(function: &str) -> Result<SchemaRef> {
 }
 
 /// Rows of a listing function about one table.
-pub(super) fn rows(function: &str, catalog: &dyn Catalog, view: &TableView) -> Result<RecordBatch> {
+pub(super) fn rows(function: &str, table: &PnsTable) -> Result<RecordBatch> {
+    if !table.committed {
+        return Ok(RecordBatch::new_empty(schema(function)?));
+    }
+    let (catalog, view) = (table.catalog.as_ref(), &table.view);
     let columns = match function {
         "pensieve_snapshots" => snapshots(catalog, view)?,
         "pensieve_extents" => extents(catalog, view)?,
@@ -109,12 +115,13 @@ fn extents(catalog: &dyn Catalog, view: &TableView) -> Result<Vec<ArrayRef>> {
         counts(all().map(|e| Some(e.row_count))),
         counts(all().map(|e| Some(e.byte_size))),
         Arc::new(all().map(|e| e.block_count).collect::<UInt32Array>()),
-        times(all().map(|e| e.time.min)),
-        times(all().map(|e| e.time.max)),
+        times(all().map(|e| e.time.facts()?.min)),
+        times(all().map(|e| e.time.facts()?.max)),
         Arc::new(all().map(|e| Some(e.compaction_gen)).collect::<UInt32Array>()),
         texts(all().map(|e| Some(e.schema_id.to_string()))),
         times(all().map(|e| Some(e.created_at))),
         counts(all().map(|e| Some(e.sequence))),
+        texts(all().map(|e| e.time.column.clone())),
     ])
 }
 

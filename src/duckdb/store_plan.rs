@@ -56,12 +56,12 @@ pub(super) fn rows(
     // which evidence rules an extent out: the one without which it would stay, in the order they are tried
     let mut ruled_out: BTreeMap<Uuid, &'static str> = BTreeMap::new();
     let mut off: Vec<&str> = StageOne::ALL.iter().map(|kind| kind.name()).collect();
-    let mut before = catalog.extents(&table.view)?;
+    let mut before = table.extents()?;
     let all = before.clone();
     for kind in StageOne::ALL {
         off.retain(|name| *name != kind.name());
         let names = off.iter().copied().chain(disabled.iter().copied());
-        let kept = catalog.prune(&table.view, predicate, &PruneOptions::disabling(names))?.extents;
+        let kept = table.prune(predicate, &PruneOptions::disabling(names))?.extents;
         let live: std::collections::BTreeSet<Uuid> = kept.iter().map(|extent| extent.id).collect();
         for extent in before.iter().filter(|extent| !live.contains(&extent.id)) {
             ruled_out.entry(extent.id).or_insert(kind.name());

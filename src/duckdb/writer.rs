@@ -356,8 +356,7 @@ fn result_json(written: &ExtentWriteResult) -> serde_json::Value {
         "byte_size": written.byte_size,
         "row_count": written.row_count,
         "block_count": written.block_count,
-        "min_timestamp_nanos": written.min_timestamp_nanos,
-        "max_timestamp_nanos": written.max_timestamp_nanos,
+        "time_ranges": written.time_ranges,
         "present_paths": written.present_paths,
         "column_stats": written.column_stats,
     })

@@ -3,6 +3,7 @@
 
 pub mod cache;
 pub mod json_view;
+mod names;
 pub mod parquet;
 mod parts;
 pub mod registry;
@@ -19,6 +20,7 @@ use arrow::datatypes::SchemaRef;
 
 use crate::Result;
 use crate::predicate::{BlockPredicate, Evidence, Outcomes};
+use crate::stats::extent::TimeRange;
 use crate::storage::{IoCounters, Sink, Source};
 
 /// 0-based ordinal of a block (a TLM record batch, a Parquet row group) in its extent.
@@ -69,6 +71,14 @@ pub trait ExtentReader: Send + Sync {
     /// What opening the extent found out, to open it again without I/O; `None` if the format has nothing to keep.
     fn shared_metadata(&self) -> Option<Arc<dyn cache::SharedMetadata>> {
         None
+    }
+
+    /// The same extent with bytes that the format gives no type as text; `None` if the format gives every column its type.
+    ///
+    /// # Errors
+    /// If the file cannot be read so.
+    fn with_text(&self) -> Result<Option<Arc<dyn ExtentReader>>> {
+        Ok(None)
     }
 
     /// Statistics of one block, if the file has trustworthy ones.
@@ -164,10 +174,9 @@ pub struct ExtentWriteResult {
     pub row_count: u64,
     /// Blocks written.
     pub block_count: u32,
-    /// Smallest value of the first timestamp column, in nanoseconds since the Unix epoch.
-    pub min_timestamp_nanos: Option<i64>,
-    /// Largest value of the first timestamp column.
-    pub max_timestamp_nanos: Option<i64>,
+    /// What is known of each timestamp column, by name: which of them has the time bounds of the extent is the catalog's to say. A column
+    /// that is missing here is unknown.
+    pub time_ranges: BTreeMap<String, TimeRange>,
     /// Paths present in dynamic columns, per column. `None` means unknown, which is not the same as none.
     pub present_paths: Option<BTreeMap<String, Vec<String>>>,
     /// `{"column": {"distinct": [...] | null, "tokens": [...] | null}}`.

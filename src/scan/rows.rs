@@ -28,14 +28,16 @@ impl Rows {
     /// come as dictionaries.
     ///
     /// # Errors
-    /// As [`ExtentReader::stream_rows`].
+    /// As [`ExtentReader::stream_rows`], and columns of `path` that the engine has no type for.
     pub fn open(
         scan: &Arc<Scan>,
+        path: &str,
         reader: &Arc<dyn ExtentReader>,
         block: BlockId,
         projection: &[ColumnPart],
         rows: &RowRanges,
     ) -> Result<Self> {
+        engine::check_readable(path, &reader.metadata().schema, projection)?;
         let started = Instant::now();
         scan.counters.watch(reader.as_ref());
         let stream = reader.stream_rows(block, projection, rows, BATCH_ROWS)?;
@@ -52,8 +54,14 @@ impl Rows {
         let started = Instant::now();
         self.last = None;
         let Some(batch) = self.stream.next_batch()? else { return Ok(None) };
-        let batch = engine::plain_where_expected(batch, &self.reader.metadata().schema, &self.projection)?;
-        let batch = crate::dictionary::encode_batch(engine::convert(batch)?);
+        let file = &self.reader.metadata().schema;
+        let batch = engine::plain_where_expected(batch, file, &self.projection)?;
+        let batch = crate::dictionary::encode_batch(engine::convert(batch)?, |index| {
+            self.projection
+                .get(index)
+                .and_then(|column| file.fields().get(*column))
+                .is_some_and(|field| engine::takes_dictionary(field))
+        });
         self.scan.counters.add_read_time(started);
         self.last = Some(batch.clone());
         Ok(Some(batch))

@@ -5,9 +5,10 @@
 use std::cell::OnceCell;
 
 use arrow::array::{Array, ArrayRef, AsArray, GenericStringArray, OffsetSizeTrait, RecordBatch};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use memchr::memmem;
 
+use super::engine::is_converted;
 use crate::predicate::eval::evaluate;
 use crate::predicate::{BlockPredicate, ColumnStats, Evidence, Outcomes, Scalar};
 use crate::stats::block::{Bounds, column_stats};
@@ -82,7 +83,7 @@ fn stats_of(array: &ArrayRef) -> Option<ColumnStats> {
     }
     let found = column_stats(array)?;
     let (range, nans) = match found.bounds {
-        Bounds::None if found.nulls == u64::try_from(array.len()).ok()? => (None, 0),
+        Bounds::Empty => (None, 0),
         Bounds::Timestamp(min, max) => (Some((Scalar::TimestampNs(min.into()), Scalar::TimestampNs(max.into()))), 0),
         Bounds::Int(min, max) => (Some((Scalar::Int(min), Scalar::Int(max))), 0),
         Bounds::Float { range, nans } => (range.map(|(min, max)| (Scalar::Float(min), Scalar::Float(max))), nans),
@@ -93,7 +94,7 @@ fn stats_of(array: &ArrayRef) -> Option<ColumnStats> {
             let scale = u8::try_from(scale).ok()?;
             (Some((Scalar::Decimal { value: min, scale }, Scalar::Decimal { value: max, scale })), 0)
         }
-        Bounds::Str { .. } | Bounds::None => return None,
+        Bounds::Str { .. } | Bounds::Unknown => return None,
     };
     let (min, max) = range.unzip();
     Some(ColumnStats {
@@ -115,16 +116,16 @@ pub fn judge(
     lengths: impl Iterator<Item = usize>,
     predicate: &BlockPredicate,
 ) -> Vec<Verdict> {
-    let names: Vec<&str> =
-        projection.iter().filter_map(|index| file.fields().get(*index)).map(|field| field.name().as_str()).collect();
+    let fields: Vec<&FieldRef> = projection.iter().filter_map(|index| file.fields().get(*index)).collect();
     let mut start = 0usize;
     lengths
         .map(|length| {
             let rows = length.min(batch.num_rows() - start);
-            let columns = names
+            let columns = fields
                 .iter()
                 .zip(batch.columns())
-                .map(|(name, array)| (*name, array.slice(start, rows), OnceCell::new()))
+                .filter(|(field, _)| !is_converted(field))
+                .map(|(field, array)| (field.name().as_str(), array.slice(start, rows), OnceCell::new()))
                 .collect();
             start += rows;
             match evaluate(predicate, &Window { file, rows, columns }) {

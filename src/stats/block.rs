@@ -23,8 +23,10 @@ pub const TRUNCATED_BOUND: usize = 64;
 /// Bounds of the non-null values of a column, in the value domain of its type.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Bounds {
-    /// Nothing is known, or there is no non-null value.
-    None,
+    /// There is no non-null value.
+    Empty,
+    /// There are non-null values, and nothing is known of them.
+    Unknown,
     /// Nanoseconds since the Unix epoch.
     Timestamp(i64, i64),
     /// Signed and unsigned integers up to 64 bits.
@@ -97,7 +99,7 @@ pub fn column_stats(array: &ArrayRef) -> Option<ColumnBlockStats> {
         DataType::Dictionary(..) => array.logical_null_count(),
         _ => array.null_count(),
     };
-    let bounds = if nulls == array.len() { Bounds::None } else { bounds_of(array) };
+    let bounds = if nulls == array.len() { Bounds::Empty } else { bounds_of(array) };
     Some(ColumnBlockStats { bounds, nulls: u64::try_from(nulls).ok()? })
 }
 
@@ -119,14 +121,14 @@ fn bounds_of(array: &ArrayRef) -> Bounds {
         Timestamp(TimeUnit::Millisecond, _) => timestamps::<TimestampMillisecondType>(array, 1_000_000),
         Timestamp(TimeUnit::Microsecond, _) => timestamps::<TimestampMicrosecondType>(array, 1000),
         Timestamp(TimeUnit::Nanosecond, _) => timestamps::<TimestampNanosecondType>(array, 1),
-        Date32 => range::<Date32Type>(array).map_or(Bounds::None, |(lo, hi)| Bounds::Date(lo.into(), hi.into())),
+        Date32 => range::<Date32Type>(array).map_or(Bounds::Unknown, |(lo, hi)| Bounds::Date(lo.into(), hi.into())),
         Time32(TimeUnit::Second) => times(range::<Time32SecondType>(array), 1_000_000_000),
         Time32(TimeUnit::Millisecond) => times(range::<Time32MillisecondType>(array), 1_000_000),
         Time64(TimeUnit::Microsecond) => times(range::<Time64MicrosecondType>(array), 1000),
         Time64(TimeUnit::Nanosecond) => times(range::<Time64NanosecondType>(array), 1),
         Boolean => {
             let values = array.as_boolean();
-            min_boolean(values).zip(max_boolean(values)).map_or(Bounds::None, |(lo, hi)| Bounds::Bool(lo, hi))
+            min_boolean(values).zip(max_boolean(values)).map_or(Bounds::Unknown, |(lo, hi)| Bounds::Bool(lo, hi))
         }
         Float32 => floats(array.as_primitive::<Float32Type>(), f64::from),
         Float64 => floats(array.as_primitive::<Float64Type>(), |v| v),
@@ -141,7 +143,7 @@ fn bounds_of(array: &ArrayRef) -> Bounds {
             fold.bounds()
         }
         Dictionary(_, values) if values.is_string() => dictionary_bounds(array),
-        _ => Bounds::None,
+        _ => Bounds::Unknown,
     }
 }
 
@@ -157,24 +159,24 @@ fn ints<T: ArrowPrimitiveType>(array: &ArrayRef) -> Bounds
 where
     T::Native: PartialOrd + Into<i128>,
 {
-    range::<T>(array).map_or(Bounds::None, |(lo, hi)| Bounds::Int(lo.into(), hi.into()))
+    range::<T>(array).map_or(Bounds::Unknown, |(lo, hi)| Bounds::Int(lo.into(), hi.into()))
 }
 
 fn timestamps<T: ArrowPrimitiveType<Native = i64>>(array: &ArrayRef, nanos: i64) -> Bounds {
     let nanos = |v: i64| v.checked_mul(nanos);
-    range::<T>(array).and_then(|(lo, hi)| Some(Bounds::Timestamp(nanos(lo)?, nanos(hi)?))).unwrap_or(Bounds::None)
+    range::<T>(array).and_then(|(lo, hi)| Some(Bounds::Timestamp(nanos(lo)?, nanos(hi)?))).unwrap_or(Bounds::Unknown)
 }
 
 fn times<N: Into<i64>>(range: Option<(N, N)>, nanos: i64) -> Bounds {
     let nanos = |v: N| v.into().checked_mul(nanos);
-    range.and_then(|(lo, hi)| Some(Bounds::Time(nanos(lo)?, nanos(hi)?))).unwrap_or(Bounds::None)
+    range.and_then(|(lo, hi)| Some(Bounds::Time(nanos(lo)?, nanos(hi)?))).unwrap_or(Bounds::Unknown)
 }
 
 fn decimals<T: ArrowPrimitiveType>(array: &ArrayRef, scale: i8) -> Bounds
 where
     T::Native: PartialOrd + Into<i128>,
 {
-    range::<T>(array).map_or(Bounds::None, |(lo, hi)| Bounds::Decimal(lo.into(), hi.into(), scale))
+    range::<T>(array).map_or(Bounds::Unknown, |(lo, hi)| Bounds::Decimal(lo.into(), hi.into(), scale))
 }
 
 /// NaN is left out of the range and counted; `f64::min` and `max` ignore it without a branch.
@@ -227,8 +229,8 @@ impl<'a> TextFold<'a> {
 
     fn bounds(&self) -> Bounds {
         let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
-        let (Some((_, min)), Some((_, max))) = (self.min, self.max) else { return Bounds::None };
-        let (Some(min), Some(max)) = (text(min), text(max)) else { return Bounds::None };
+        let (Some((_, min)), Some((_, max))) = (self.min, self.max) else { return Bounds::Unknown };
+        let (Some(min), Some(max)) = (text(min), text(max)) else { return Bounds::Unknown };
         if self.longest <= STRING_MINMAX_CAP {
             return Bounds::Str { min, max: Some(max), min_exact: true, max_exact: true };
         }
@@ -263,7 +265,7 @@ fn text_bounds<O: OffsetSizeTrait>(array: &GenericStringArray<O>) -> Bounds {
 
 /// Bounds over the dictionary values that some row uses.
 fn dictionary_bounds(array: &ArrayRef) -> Bounds {
-    let Some(dictionary) = array.as_any_dictionary_opt() else { return Bounds::None };
+    let Some(dictionary) = array.as_any_dictionary_opt() else { return Bounds::Unknown };
     let used = used_values(array);
     let mut fold = TextFold::default();
     let values = dictionary.values();
@@ -355,7 +357,7 @@ mod tests {
         assert_eq!(stats(UInt64Array::from(vec![0, u64::MAX])).bounds, Bounds::Int(0, u64::MAX.into()));
         assert_eq!(stats(TimestampNanosecondArray::from(vec![i64::MIN, 5])).bounds, Bounds::Timestamp(i64::MIN, 5));
         assert_eq!(stats(TimestampMicrosecondArray::from(vec![-1, 5])).bounds, Bounds::Timestamp(-1000, 5000));
-        assert_eq!(stats(TimestampMicrosecondArray::from(vec![-1, i64::MAX])).bounds, Bounds::None);
+        assert_eq!(stats(TimestampMicrosecondArray::from(vec![-1, i64::MAX])).bounds, Bounds::Unknown);
         assert_eq!(
             stats(Time64MicrosecondArray::from(vec![1, 86_399_999_999])).bounds,
             Bounds::Time(1000, 86_399_999_999_000)
@@ -363,9 +365,9 @@ mod tests {
         assert_eq!(stats(BooleanArray::from(vec![Some(true), None])).bounds, Bounds::Bool(true, true));
         let d = Decimal128Array::from(vec![-5, 7]).with_precision_and_scale(10, 2).unwrap();
         assert_eq!(stats(d).bounds, Bounds::Decimal(-5, 7, 2));
-        assert_eq!(stats(NullArray::new(3)), ColumnBlockStats { bounds: Bounds::None, nulls: 3 });
-        assert_eq!(stats(Int32Array::from(vec![None, None])), ColumnBlockStats { bounds: Bounds::None, nulls: 2 });
-        assert_eq!(stats(Int32Array::from(Vec::<i32>::new())), ColumnBlockStats { bounds: Bounds::None, nulls: 0 });
+        assert_eq!(stats(NullArray::new(3)), ColumnBlockStats { bounds: Bounds::Empty, nulls: 3 });
+        assert_eq!(stats(Int32Array::from(vec![None, None])), ColumnBlockStats { bounds: Bounds::Empty, nulls: 2 });
+        assert_eq!(stats(Int32Array::from(Vec::<i32>::new())), ColumnBlockStats { bounds: Bounds::Empty, nulls: 0 });
     }
 
     #[test]

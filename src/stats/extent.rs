@@ -4,16 +4,18 @@
 //! writers and readers of the same catalog rely on them. Blocks are summarised independently ([`ColumnPartial::of`], from any
 //! thread) and merged in block order ([`ExtentStats::merge`]); the result is that of one pass over all rows.
 
+use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, Float32Type, Int32Type, Int64Type, Schema, TimeUnit};
+use arrow::datatypes::{DataType, Field, Float32Type, Int32Type, Int64Type, Schema};
 use hashbrown::HashSet;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::block::{BlockStats, Bounds, text_at, used_values};
+use super::block::{BlockStats, Bounds, ColumnBlockStats, text_at, used_values};
 use super::token_set::TokenSet;
 
 /// Distinct values kept per column.
@@ -259,11 +261,46 @@ fn to_f32(value: f64) -> f32 {
     value as f32
 }
 
+/// What is known of the values of a timestamp column, in nanoseconds since the Unix epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TimeRange {
+    /// There is no value.
+    #[default]
+    Empty,
+    /// The smallest and the largest value.
+    Known(i64, i64),
+    /// There are values, and nothing is known of them: of a type or size whose nanoseconds do not fit 64 bits, for instance.
+    Unknown,
+}
+
+impl TimeRange {
+    /// What a block's statistics say. No statistics is unknown.
+    fn of(stats: Option<&ColumnBlockStats>) -> Self {
+        match stats.map(|stats| &stats.bounds) {
+            Some(Bounds::Empty) => Self::Empty,
+            Some(Bounds::Timestamp(min, max)) => Self::Known(*min, *max),
+            _ => Self::Unknown,
+        }
+    }
+
+    /// What is known of the values of both.
+    #[must_use]
+    pub fn merge(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Empty, range) | (range, Self::Empty) => range,
+            (Self::Known(a, b), Self::Known(min, max)) => Self::Known(a.min(min), b.max(max)),
+            (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
+        }
+    }
+}
+
 /// What one block says about the extent.
 #[derive(Debug)]
 pub struct BlockPartial {
     columns: Vec<ColumnPartial>,
-    time: Option<(i64, i64)>,
+    /// Of the timestamp columns, in order.
+    times: Vec<TimeRange>,
 }
 
 /// The statistics of an extent, merged from its blocks.
@@ -271,8 +308,8 @@ pub struct BlockPartial {
 pub struct ExtentStats {
     names: Vec<String>,
     columns: Vec<Partial>,
-    time_column: Option<usize>,
-    time: Option<(i64, i64)>,
+    /// Of the timestamp columns, in order.
+    times: Vec<TimeRange>,
     summary: Arc<Summary>,
 }
 
@@ -280,27 +317,19 @@ pub struct ExtentStats {
 #[derive(Debug)]
 pub struct Summary {
     given_up: Vec<Given>,
-    time_column: Option<usize>,
+    /// Which columns are timestamps.
+    time_columns: Vec<usize>,
 }
 
 impl Summary {
     /// Summarises one block, given its columns and their block statistics.
     pub fn block(&self, columns: &[ArrayRef], stats: &BlockStats) -> BlockPartial {
-        let bounds = self.time_column.and_then(|i| stats.columns.get(i)?.as_ref()).map(|c| &c.bounds);
+        let range = |column: &usize| TimeRange::of(stats.columns.get(*column).and_then(Option::as_ref));
         BlockPartial {
             columns: columns.iter().zip(&self.given_up).map(|(array, given)| ColumnPartial::of(array, given)).collect(),
-            time: if let Some(Bounds::Timestamp(min, max)) = bounds { Some((*min, *max)) } else { None },
+            times: self.time_columns.iter().map(range).collect(),
         }
     }
-}
-
-/// The column whose bounds are the extent's time bounds: the first with nanoseconds (§4.5); if there is none, the first timestamp
-/// of another unit.
-pub fn time_column(schema: &Schema) -> Option<usize> {
-    let find = |wanted: fn(TimeUnit) -> bool| {
-        schema.fields().iter().position(|f| matches!(f.data_type(), DataType::Timestamp(unit, _) if wanted(*unit)))
-    };
-    find(|unit| unit == TimeUnit::Nanosecond).or_else(|| find(|_| true))
 }
 
 impl ExtentStats {
@@ -311,14 +340,14 @@ impl ExtentStats {
             .iter()
             .map(|field| ColumnPartial::of(&arrow::array::new_empty_array(field.data_type()), &Given::default()).0)
             .collect();
-        let time_column = time_column(schema);
+        let is_time = |(_, field): &(usize, &Arc<Field>)| matches!(field.data_type(), DataType::Timestamp(..));
+        let time_columns: Vec<usize> = schema.fields().iter().enumerate().filter(is_time).map(|(i, _)| i).collect();
         let given_up = schema.fields().iter().map(|_| Given::default()).collect();
         Self {
             names: schema.fields().iter().map(|f| f.name().clone()).collect(),
             columns,
-            time_column,
-            time: None,
-            summary: Arc::new(Summary { given_up, time_column }),
+            times: vec![TimeRange::Empty; time_columns.len()],
+            summary: Arc::new(Summary { given_up, time_columns }),
         }
     }
 
@@ -335,9 +364,7 @@ impl ExtentStats {
 
     /// Appends a block after those merged so far.
     pub fn merge(&mut self, block: BlockPartial) {
-        if let Some((min, max)) = block.time {
-            self.time = Some(self.time.map_or((min, max), |(a, b)| (a.min(min), b.max(max))));
-        }
+        self.times.iter_mut().zip(block.times).for_each(|(mine, theirs)| *mine = mine.merge(theirs));
         for ((mine, theirs), given) in self.columns.iter_mut().zip(block.columns).zip(&self.summary.given_up) {
             match (mine, theirs.0) {
                 (Partial::Text { distinct, tokens }, Partial::Text { distinct: d, tokens: t }) => {
@@ -361,19 +388,18 @@ impl ExtentStats {
                         _ => *unit = None,
                     }
                 }
-                (_, _) => {}
+                // Whatever the block holds, nothing is known of it.
+                (mine, _) => *mine = Partial::None,
             }
         }
     }
 
-    /// Bounds of the time column over all blocks, in nanoseconds since the Unix epoch.
-    pub fn time_bounds(&self) -> Option<(i64, i64)> {
-        self.time
-    }
-
-    /// The index of the time column.
-    pub fn time_column(&self) -> Option<usize> {
-        self.time_column
+    /// What is known of each timestamp column over all blocks, by name. A name that two columns have is left out.
+    pub fn time_ranges(&self) -> BTreeMap<String, TimeRange> {
+        let is_unique = |name: &String| self.names.iter().filter(|other| *other == name).count() == 1;
+        let named = self.summary.time_columns.iter().map(|column| self.names.get(*column));
+        let named = named.zip(&self.times).filter_map(|(name, range)| Some((name?.clone(), *range)));
+        named.filter(|(name, _)| is_unique(name)).collect()
     }
 
     /// The JSON object the catalog stores: by column name, `distinct` and `tokens` (sorted, or null when unknown), or `vec`.
@@ -573,18 +599,43 @@ mod tests {
         assert_eq!(self::stats(vec![vectors(&many), vectors(&many[..20_000])])["vec"]["count"], 50_000);
     }
 
+    fn ranges(blocks: &[RecordBatch]) -> BTreeMap<String, TimeRange> {
+        let mut extent = ExtentStats::new(&blocks[0].schema());
+        blocks.iter().for_each(|block| extent.add(block, &BlockStats::of(block)));
+        extent.time_ranges()
+    }
+
     #[test]
-    fn time_bounds_prefer_nanoseconds() {
+    fn each_timestamp_column_has_a_range_under_its_name() {
         let us: ArrayRef = Arc::new(TimestampMicrosecondArray::from(vec![Some(1), Some(9)]));
         let ns: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![Some(5), None]));
-        let both = RecordBatch::try_from_iter([("us", Arc::clone(&us)), ("ns", ns)]).unwrap();
-        let mut extent = ExtentStats::new(&both.schema());
-        assert_eq!(extent.time_bounds(), None);
-        extent.add(&both, &BlockStats::of(&both));
-        assert_eq!(extent.time_bounds(), Some((5, 5)));
-        let one = batch(us);
-        let mut extent = ExtentStats::new(&one.schema());
-        extent.add(&one, &BlockStats::of(&one));
-        assert_eq!(extent.time_bounds(), Some((1000, 9000)));
+        let none: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![None, None]));
+        let columns = [("us", us), ("ns", Arc::clone(&ns)), ("none", none), ("i", ints(&[1, 2]))];
+        let all = RecordBatch::try_from_iter_with_nullable(columns.map(|(n, a)| (n, a, true))).unwrap();
+        let expected =
+            [("none", TimeRange::Empty), ("ns", TimeRange::Known(5, 5)), ("us", TimeRange::Known(1000, 9000))];
+        assert_eq!(ranges(&[all.slice(0, 0), all]), expected.map(|(n, r)| (n.to_owned(), r)).into());
+        let twice = RecordBatch::try_from_iter_with_nullable([("a", Arc::clone(&ns), true), ("a", ns, true)]).unwrap();
+        assert_eq!(ranges(&[twice]), BTreeMap::new());
+    }
+
+    #[test]
+    fn a_block_whose_times_do_not_fit_makes_the_extent_unknown_whatever_its_place() {
+        let block = |values: &[Option<i64>]| batch(Arc::new(TimestampMicrosecondArray::from(values.to_vec())));
+        let (near, far, none) = (block(&[Some(7)]), block(&[Some(i64::MAX / 10), Some(3)]), block(&[None]));
+        let of = |blocks: &[&RecordBatch]| ranges(&blocks.iter().map(|b| (*b).clone()).collect::<Vec<_>>())["c"];
+        assert_eq!(of(&[&none, &near, &none]), TimeRange::Known(7000, 7000));
+        assert_eq!(of(&[&none, &none]), TimeRange::Empty);
+        for blocks in [[&near, &far, &none], [&far, &near, &none], [&none, &far, &near], [&far, &none, &near]] {
+            assert_eq!(of(&blocks), TimeRange::Unknown);
+        }
+    }
+
+    #[test]
+    fn ranges_survive_the_way_to_the_catalog() {
+        for range in [TimeRange::Empty, TimeRange::Known(i64::MIN, i64::MAX), TimeRange::Unknown] {
+            let text = serde_json::to_string(&range).unwrap();
+            assert_eq!(serde_json::from_str::<TimeRange>(&text).unwrap(), range);
+        }
     }
 }

@@ -13,7 +13,7 @@
 //! | `f64` | floats | decimal text in shortest round-trip form, `inf`, `-inf`; NaN is counted in `nans` |
 //! | `dec` | decimals up to 128 bits | unscaled decimal text, with the `scale` |
 //! | `str` | strings of which one is longer than 256 bytes, dictionaries | `max` absent if unbounded; `min_exact`, `max_exact` say `false` for a cut bound |
-//! | `null` | any other type, and columns without a non-null value | absent |
+//! | `null` | any other type, bounds that do not fit, and columns without a non-null value (`nulls` tells them apart) | absent |
 //!
 //! Every entry has `nulls`. Text is used where a JSON number may be read back inexactly.
 
@@ -89,7 +89,7 @@ fn reference_entry(data_type: &DataType, column: &ColumnBlockStats) -> Option<St
 
 fn extended_entry(column: &ColumnBlockStats) -> String {
     let mut body = match &column.bounds {
-        Bounds::None => "\"k\":\"null\"".to_owned(),
+        Bounds::Empty | Bounds::Unknown => "\"k\":\"null\"".to_owned(),
         Bounds::Timestamp(min, max) => format!("\"k\":\"ts\",\"min\":{min},\"max\":{max}"),
         Bounds::Int(min, max) => format!("\"k\":\"i64\",\"min\":{min},\"max\":{max}"),
         Bounds::Date(min, max) => format!("\"k\":\"date\",\"min\":{min},\"max\":{max}"),
@@ -241,7 +241,9 @@ fn scalar(kind: &str, value: &Value, entry: &Map<String, Value>, data_type: &Dat
                 return None;
             }
             let value = value.as_str()?.parse::<i128>().ok()?;
-            Some(Scalar::Decimal { value, scale: u8::try_from(*scale).ok()? })
+            // more digits than any DECIMAL has are shown as DOUBLE, rounded: the bounds are not of what is compared
+            let scale = u8::try_from(*scale).ok().filter(|scale| *scale <= 38)?;
+            Some(Scalar::Decimal { value, scale })
         }
         _ => None,
     }

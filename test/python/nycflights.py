@@ -12,25 +12,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from flights import QUESTIONS, load  # noqa: E402
-from support import add_extension_argument, connect, quoted  # noqa: E402
+from support import Tally, add_extension_argument, connect, quoted  # noqa: E402
 
 LAYOUTS = [
     ("blocks of 10,000, lz4", "COMPRESSION lz4, ROWS_PER_BLOCK 10000"),
     ("blocks of 25,000, zstd, dictionaries", "COMPRESSION zstd, ROWS_PER_BLOCK 25000, DICTIONARY true"),
     ("defaults", ""),
 ]
-
-
-class Tally:
-    def __init__(self):
-        self.passed = self.failed = 0
-
-    def check(self, title, expected, actual):
-        if expected == actual:
-            self.passed += 1
-            return
-        self.failed += 1
-        print(f"FAIL {title}\n  expected: {str(expected)[:2000]}\n  actual:   {str(actual)[:2000]}")
 
 
 def rows(connection, sql):

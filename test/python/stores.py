@@ -286,20 +286,27 @@ def postgres_by_hand(extension, server, directory):
     check_hand_made(extension, Store("postgres", address, f", STORAGE '{storage}'"))
 
 
+SQL_TESTS = ("store_tables", "store_snapshots", "store_refused", "store_copy", "store_time_bounds", "store_transactions")
+
+
 def run_sql_tests(extension, store, bucket_options=""):
     """The SQL tests of stores, with another address."""
     with tempfile.TemporaryDirectory(prefix="pensieve-sql-") as directory:
-        for name in ("store_tables", "store_snapshots", "store_refused", "store_copy"):
+        for name in SQL_TESTS:
             text = (ROOT / "test" / "sql" / f"{name}.test").read_text()
             text = re.sub(r"^foreach lake .*$", "foreach lake one", text, count=1, flags=re.M)
             head, _, rest = text.partition("endloop\n\nstatement error\nATTACH '__TEST_DIR__/no_such_directory'")
             text = head + ("endloop\n" if rest else "")
+            # what follows is about one kind of catalog
+            for rest in ("# microseconds reach further", "# a damaged table is left out"):
+                head, mark, _ = text.partition(f"\nendloop\n\n{rest}")
+                text = head + ("\nendloop\n" if mark else "")
             address = store.address.replace("NAME", name)
             text = text.replace("'__TEST_DIR__/${lake}' AS lake (TYPE pensieve", f"{quoted(address)} AS lake (TYPE pensieve{store.options}")
             text = re.sub(r"'__TEST_DIR__/\$\{lake\}' AS (\w+) \(TYPE pensieve", rf"{quoted(address)} AS \1 (TYPE pensieve{store.options}", text)
             storage = re.search(r"STORAGE ('[^']*')", store.options)
             extra = f", storage := {storage.group(1)}" if storage else ""
-            text = re.sub(r"pensieve_scan\('__TEST_DIR__/\$\{lake\}', ('[\w.]+')", rf"pensieve_scan({quoted(address)}, \1{extra}", text)
+            text = re.sub(r"pensieve_scan\('__TEST_DIR__/\$\{lake\}', ('[^']+')", rf"pensieve_scan({quoted(address)}, \1{extra}", text)
             text = re.sub(r"TO '__TEST_DIR__/\$\{lake\}' \(FORMAT pensieve", f"TO {quoted(address)} (FORMAT pensieve{store.options}", text)
             if store.setup:
                 text = text.replace("require pensieve\n", f"require pensieve\n\nstatement ok\n{store.setup}\n", 1)
@@ -421,7 +428,7 @@ def main():
             options = f", STORAGE '{directory}/postgres'"
             os.makedirs(f"{directory}/postgres", exist_ok=True)
             stores.append(Store("postgres", postgres.database("processes"), options))
-            for name in ("store_tables", "store_snapshots", "store_refused", "store_copy"):
+            for name in SQL_TESTS:
                 postgres.database(name)
             address = stores[-1].address.replace("/processes", "/NAME")
             part("hand postgres", postgres_by_hand, postgres, directory)

@@ -28,3 +28,17 @@ def connect(extension, database=":memory:", **config):
 def quoted(text):
     """A SQL string literal."""
     return "'" + str(text).replace("'", "''") + "'"
+
+
+class Tally:
+    """What was checked, and how much of it held."""
+
+    def __init__(self):
+        self.passed = self.failed = 0
+
+    def check(self, title, expected, actual):
+        if expected == actual:
+            self.passed += 1
+            return
+        self.failed += 1
+        print(f"FAIL {title}\n  expected: {str(expected)[:2000]}\n  actual:   {str(actual)[:2000]}")

@@ -15,7 +15,7 @@ use super::read;
 use super::store::{LogStore, Traffic};
 use crate::catalog::paths::PathDictionary;
 use crate::catalog::time;
-use crate::catalog::types::{Changes, NewExtent, Removal, TableView};
+use crate::catalog::types::{Changes, NewExtent, Removal, TableSchema, TableView};
 use crate::{Error, Result};
 
 /// Manifests a bucket may have after a commit.
@@ -49,11 +49,17 @@ pub(super) struct Builder<'a> {
     pub directory: &'a str,
     pub base: &'a TableView,
     pub changes: &'a Changes,
+    /// The column of time bounds that name none: see [`TableSchema::only_time_column`].
+    pub nameless: Option<String>,
     /// Keys (relative to the directory) of the objects this attempt created.
     pub written: Vec<String>,
 }
 
-impl Builder<'_> {
+impl<'a> Builder<'a> {
+    pub(super) fn new(store: &'a LogStore, directory: &'a str, base: &'a TableView, changes: &'a Changes) -> Self {
+        Self { store, directory, base, changes, nameless: None, written: Vec::new() }
+    }
+
     /// The snapshot that follows `head`.
     pub(super) async fn next(&mut self, head: &SnapshotDoc) -> Result<SnapshotDoc> {
         let traffic = Traffic::default();
@@ -61,17 +67,19 @@ impl Builder<'_> {
         let sequence = head.head.sequence + 1;
         let mut body = head.body.clone();
         body.removed = Vec::new();
-        let mut schema_id = head.head.schema_id;
+        let mut schema = head.schema(&self.store.name(self.directory))?;
+        self.nameless = schema.only_time_column().map(str::to_owned);
         if !self.changes.add_columns.is_empty() {
-            let current = head.schema(&self.store.name(self.directory))?;
-            let columns = current.with_columns(&self.base.name, &self.changes.add_columns)?;
-            schema_id = Uuid::new_v4();
-            body.schemas.push(SchemaDoc::new(schema_id, &columns));
+            let columns = schema.with_columns(&self.base.name, &self.changes.add_columns)?;
+            schema = TableSchema { id: Uuid::new_v4(), columns };
+            body.schemas.push(SchemaDoc::new(schema.id, &schema.columns));
         }
+        let time_column = schema.time_column();
 
         self.remove(&mut body, &traffic).await?;
         // Before the new extents are put into manifests, so that a load of many years does not write one for every hour.
-        let new: Vec<i64> = self.changes.append.iter().filter_map(|e| e.written.max_timestamp_nanos).collect();
+        let new: Vec<i64> =
+            self.changes.append.iter().filter_map(|e| e.time_bounds(time_column)).map(|(_, max)| max).collect();
         let extents = body
             .manifests
             .iter()
@@ -79,7 +87,7 @@ impl Builder<'_> {
         widen_buckets(&mut body.manifests, &mut body.bucket_nanos, extents, &new);
         let mut touched = HashSet::new();
         if !self.changes.append.is_empty() {
-            self.append(&mut body, sequence, now, &mut touched, &traffic).await?;
+            self.append(&mut body, time_column, sequence, now, &mut touched, &traffic).await?;
         }
         self.merge_full_buckets(&mut body.manifests, &traffic).await?;
         let new_bucket = touched.iter().any(|b| !head.body.manifests.iter().any(|m| m.bucket == *b));
@@ -112,7 +120,7 @@ impl Builder<'_> {
             created_at: now,
             operation: self.changes.operation_name().to_owned(),
             dropped: false,
-            schema_id,
+            schema_id: schema.id,
             summary,
             totals,
         };
@@ -175,6 +183,7 @@ impl Builder<'_> {
     async fn append(
         &mut self,
         body: &mut doc::SnapshotBody,
+        time_column: Option<&str>,
         sequence: u64,
         now: i64,
         touched: &mut HashSet<Option<i64>>,
@@ -188,8 +197,8 @@ impl Builder<'_> {
         let known = dictionary.len();
         let mut buckets: BTreeMap<Option<i64>, Loaded> = BTreeMap::new();
         for extent in &self.changes.append {
-            let (doc, sets) = encode_extent(extent, self.base.schema.id, sequence, now, &mut dictionary);
-            let bucket = doc.time().max.map(|max| max.div_euclid(body.bucket_nanos));
+            let (doc, sets) = encode_extent(extent, time_column, self.base.schema.id, sequence, now, &mut dictionary);
+            let bucket = doc.max_ts.map(|max| max.div_euclid(body.bucket_nanos));
             let group = buckets.entry(bucket).or_default();
             group.extents.push(doc);
             group.sets.push(sets);
@@ -323,9 +332,15 @@ impl Builder<'_> {
             self.put(&key, bytes).await?;
             stats = Some(StatsRef { key, size, sections });
         }
-        let times = group.extents.iter().map(ExtentDoc::time);
-        let min_ts = times.clone().map(|t| t.min).collect::<Option<Vec<_>>>().and_then(|v| v.into_iter().min());
-        let max_ts = times.map(|t| t.max).collect::<Option<Vec<_>>>().and_then(|v| v.into_iter().max());
+        group.extents.iter_mut().for_each(|extent| self.name_bounds(extent));
+        let ts_column = group.extents.first().and_then(|e| e.ts_column.clone());
+        let of_one_column = || group.extents.iter().filter(|e| e.ts_column == ts_column);
+        let all = |bound: fn(&ExtentDoc) -> Option<i64>| {
+            let bounds: Vec<i64> = of_one_column().filter_map(bound).collect();
+            (bounds.len() == group.extents.len()).then_some(bounds)
+        };
+        let min_ts = all(|e| e.min_ts).and_then(|bounds| bounds.into_iter().min());
+        let max_ts = all(|e| e.max_ts).and_then(|bounds| bounds.into_iter().max());
         let rows = group.extents.iter().fold(0_u64, |n, e| n.saturating_add(e.rows));
         let extents = u64::try_from(group.extents.len()).unwrap_or(u64::MAX);
         let Header { format, version } = Header::new(doc::MANIFEST);
@@ -333,7 +348,18 @@ impl Builder<'_> {
         let key = format!("manifests/{id}.json");
         let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         self.put(&key, bytes).await?;
-        Ok(ManifestRef { key, size, bucket, min_ts, max_ts, extents, rows })
+        Ok(ManifestRef { key, size, bucket, ts_column, min_ts, max_ts, extents, rows })
+    }
+
+    /// Writes down of which column the bounds are where an earlier build did not. Bounds that nobody can attribute are dropped.
+    fn name_bounds(&self, extent: &mut ExtentDoc) {
+        if extent.ts_column.is_some() || (extent.min_ts.is_none() && extent.max_ts.is_none()) {
+            return;
+        }
+        extent.ts_column.clone_from(&self.nameless);
+        if extent.ts_column.is_none() {
+            (extent.min_ts, extent.max_ts) = (None, None);
+        }
     }
 
     async fn put(&mut self, key: &str, bytes: Vec<u8>) -> Result<()> {
@@ -344,7 +370,10 @@ impl Builder<'_> {
 
 /// Whether a manifest with these bounds can hold an extent with the removal's bounds.
 fn could_hold(manifest: &ManifestRef, removal: &Removal) -> bool {
-    let Some(time) = removal.time else { return true };
+    let Some(time) = &removal.time else { return true };
+    if time.column != manifest.ts_column {
+        return true;
+    }
     let below = matches!((time.min, manifest.min_ts), (Some(extent), Some(all)) if extent < all);
     let above = matches!((time.max, manifest.max_ts), (Some(extent), Some(all)) if extent > all);
     !below && !above
@@ -369,6 +398,7 @@ fn widen_buckets(manifests: &mut [ManifestRef], bucket_nanos: &mut i64, extents:
 
 fn encode_extent(
     new: &NewExtent,
+    time_column: Option<&str>,
     schema_id: Uuid,
     sequence: u64,
     now: i64,
@@ -381,11 +411,7 @@ fn encode_extent(
             sets.set_paths(column, &bitmap);
         }
     }
-    // Reversed bounds would put the extent into a bucket where no reader looks for it.
-    let (min_ts, max_ts) = match (written.min_timestamp_nanos, written.max_timestamp_nanos) {
-        (Some(min), Some(max)) if min > max => (None, None),
-        bounds => bounds,
-    };
+    let (min_ts, max_ts) = new.time_bounds(time_column).unzip();
     let doc = ExtentDoc {
         id: written.extent_id,
         path: written.object_path.clone(),
@@ -393,6 +419,7 @@ fn encode_extent(
         bytes: written.byte_size,
         rows: written.row_count,
         blocks: Some(written.block_count),
+        ts_column: time_column.filter(|_| min_ts.is_some()).map(str::to_owned),
         min_ts,
         max_ts,
         generation: new.compaction_gen,
@@ -406,9 +433,19 @@ fn encode_extent(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::TimeBounds;
 
     fn manifest(bucket: Option<i64>) -> ManifestRef {
-        ManifestRef { key: String::new(), size: 0, bucket, min_ts: None, max_ts: None, extents: 1, rows: 1 }
+        ManifestRef {
+            key: String::new(),
+            size: 0,
+            bucket,
+            ts_column: Some("at".to_owned()),
+            min_ts: None,
+            max_ts: None,
+            extents: 1,
+            rows: 1,
+        }
     }
 
     #[test]
@@ -431,8 +468,12 @@ mod tests {
     #[test]
     fn bounds_only_exclude_manifests_that_cannot_hold_the_extent() {
         let of = |min, max| ManifestRef { min_ts: min, max_ts: max, ..manifest(None) };
-        let removal =
-            |min, max| Removal { id: Uuid::nil(), time: Some(crate::catalog::TimeBounds { min, max, exact: true }) };
+        let of_column = |column: &str, min, max| {
+            let column = Some(column.to_owned());
+            Removal { id: Uuid::nil(), time: Some(TimeBounds { column, min, max, exact: true }) }
+        };
+        let removal = |min, max| of_column("at", min, max);
+        assert!(could_hold(&of(Some(0), Some(10)), &of_column("seen", Some(3), Some(11))));
         assert!(could_hold(&of(Some(0), Some(10)), &removal(Some(3), Some(10))));
         assert!(!could_hold(&of(Some(0), Some(10)), &removal(Some(3), Some(11))));
         assert!(!could_hold(&of(Some(0), Some(10)), &removal(Some(-1), Some(10))));

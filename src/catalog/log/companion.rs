@@ -271,7 +271,7 @@ impl Section {
 
     /// Decompresses and checks a section. Errors mean damage; the caller treats the section as unknown.
     pub(super) fn decode(key: &str, section: &SectionRef, compressed: &[u8], extents: usize) -> Result<Self> {
-        let damage = |what: &str| Error::corrupt(key, format!("offset {}", section.offset), what.to_owned());
+        let damage = |what: &str| Error::corrupt_catalog(key, format!("offset {}", section.offset), what.to_owned());
         if crc32fast::hash(compressed) != section.crc32 {
             return Err(damage("the checksum of the section does not match"));
         }

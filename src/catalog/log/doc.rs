@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::catalog::types::{Snapshot, Summary, TableColumn, TableName, TableSchema, TimeBounds, Totals};
+use crate::catalog::evidence::TimeFacts;
+use crate::catalog::types::{Snapshot, Summary, TableColumn, TableName, TableSchema, Totals};
 use crate::{Error, Result};
 
 /// The major version this build writes, and the newest it reads.
@@ -33,9 +34,13 @@ impl Header {
 /// Parses a document after checking its header, so that a newer version is named as such rather than as damage.
 pub(super) fn parse<'a, T: Deserialize<'a>>(key: &str, format: &str, json: &'a [u8]) -> Result<T> {
     let header: Header = serde_json::from_slice(json)
-        .map_err(|e| Error::corrupt(key, "header", format!("is not a {format} document: {e}")))?;
+        .map_err(|e| Error::corrupt_catalog(key, "header", format!("is not a {format} document: {e}")))?;
     if header.format != format {
-        return Err(Error::corrupt(key, "header", format!("is a \"{}\" document, not a \"{format}\"", header.format)));
+        return Err(Error::corrupt_catalog(
+            key,
+            "header",
+            format!("is a \"{}\" document, not a \"{format}\"", header.format),
+        ));
     }
     if header.version > VERSION || header.version == 0 {
         return Err(Error::unsupported(
@@ -46,7 +51,7 @@ pub(super) fn parse<'a, T: Deserialize<'a>>(key: &str, format: &str, json: &'a [
             ),
         ));
     }
-    serde_json::from_slice(json).map_err(|e| Error::corrupt(key, format!("line {}", e.line()), e.to_string()))
+    serde_json::from_slice(json).map_err(|e| Error::corrupt_catalog(key, format!("line {}", e.line()), e.to_string()))
 }
 
 /// First line of a snapshot object: what a listing shows.
@@ -164,7 +169,10 @@ pub(super) struct ManifestRef {
     /// Time bucket of its extents, by their `max_ts`; absent: of extents without time bounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bucket: Option<i64>,
-    /// Bounds over all its extents; absent when any of them lacks the bound.
+    /// The column that the bounds are about: of all its extents. Absent in logs of earlier builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ts_column: Option<String>,
+    /// Bounds over all its extents; absent when any of them lacks the bound or has that of another column.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_ts: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -174,8 +182,10 @@ pub(super) struct ManifestRef {
 }
 
 impl ManifestRef {
-    pub(super) fn time(&self) -> TimeBounds {
-        TimeBounds { min: self.min_ts, max: self.max_ts, exact: false }
+    /// Bounds over all its extents; of the column `nameless` where the log does not say of which.
+    pub(super) fn time<'a>(&'a self, nameless: Option<&'a str>) -> Option<TimeFacts<'a>> {
+        let column = self.ts_column.as_deref().or(nameless)?;
+        Some(TimeFacts { column, min: self.min_ts, max: self.max_ts, exact: false })
     }
 }
 
@@ -243,6 +253,9 @@ pub(super) struct ExtentDoc {
     pub rows: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<u32>,
+    /// The column that the bounds are about. Absent in logs of earlier builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ts_column: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_ts: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -256,8 +269,10 @@ pub(super) struct ExtentDoc {
 }
 
 impl ExtentDoc {
-    pub(super) fn time(&self) -> TimeBounds {
-        TimeBounds { min: self.min_ts, max: self.max_ts, exact: true }
+    /// Its time bounds; of the column `nameless` where the log does not say of which.
+    pub(super) fn time<'a>(&'a self, nameless: Option<&'a str>) -> Option<TimeFacts<'a>> {
+        let column = self.ts_column.as_deref().or(nameless)?;
+        Some(TimeFacts { column, min: self.min_ts, max: self.max_ts, exact: true })
     }
 }
 
@@ -286,12 +301,12 @@ impl SnapshotDoc {
     /// Parses both lines.
     pub(super) fn parse(key: &str, bytes: &[u8]) -> Result<Self> {
         let (head, rest) = split_line(bytes)
-            .ok_or_else(|| Error::corrupt(key, format!("offset {}", bytes.len()), "has no second line"))?;
+            .ok_or_else(|| Error::corrupt_catalog(key, format!("offset {}", bytes.len()), "has no second line"))?;
         let head: SnapshotHead = parse(key, SNAPSHOT, head)?;
         let body: SnapshotBody = serde_json::from_slice(rest)
-            .map_err(|e| Error::corrupt(key, format!("second line, column {}", e.column()), e.to_string()))?;
+            .map_err(|e| Error::corrupt_catalog(key, format!("second line, column {}", e.column()), e.to_string()))?;
         if body.bucket_nanos <= 0 {
-            return Err(Error::corrupt(key, "bucket_nanos", "is not positive"));
+            return Err(Error::corrupt_catalog(key, "bucket_nanos", "is not positive"));
         }
         Ok(Self { head, body })
     }
@@ -311,7 +326,7 @@ impl SnapshotDoc {
             .schemas
             .iter()
             .find(|s| s.id == self.head.schema_id)
-            .ok_or_else(|| Error::corrupt(key, "schema_id", "names a schema that the snapshot does not list"))?
+            .ok_or_else(|| Error::corrupt_catalog(key, "schema_id", "names a schema that the snapshot does not list"))?
             .schema()
     }
 }

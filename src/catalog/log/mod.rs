@@ -27,7 +27,7 @@ use self::store::{LogStore, Put, Traffic};
 use super::retry::{MAX_ATTEMPTS, pause};
 use super::runtime::block_on;
 use super::types::{
-    At, Changes, Extent, ExtentStats, RemovedExtent, Snapshot, TableColumn, TableName, TableView, Totals,
+    At, Changes, Extent, ExtentStats, RemovedExtent, Snapshot, TableColumn, TableName, TableView, Totals, Which,
     validate_columns, validate_name,
 };
 use super::{Catalog, ColumnType, PruneOptions, Pruned, column_type, time};
@@ -180,7 +180,7 @@ impl ManifestLog {
                     what: "the table was dropped since the operation was planned".to_owned(),
                 });
             };
-            let mut builder = Builder { store: &self.store, directory: &directory, base, changes, written: Vec::new() };
+            let mut builder = Builder::new(&self.store, &directory, base, changes);
             let outcome = match builder.next(&head).await {
                 Ok(next) => self.publish(&directory, &next).await.map(|put| (put, next)),
                 Err(error) => {
@@ -249,22 +249,34 @@ impl ManifestLog {
         format!("_pensieve/{}/database.json", doc::encode_segment(name))
     }
 
+    /// Creates a database. `false`: it is there.
+    async fn mark_database(&self, name: &str) -> Result<bool> {
+        let json = doc::to_json(&Header::new(doc::DATABASE))?;
+        Ok(self.store.create(&Self::database_key(name), json).await? == Put::Created)
+    }
+
     async fn tables_async(&self, database: &str) -> Result<Vec<String>> {
         let traffic = Traffic::default();
         if !self.store.exists(&Self::database_key(database), &traffic).await? {
             return Ok(Vec::new());
         }
+        self.live_tables(database).await
+    }
+
+    /// The tables of a database, whether the database is there or not.
+    async fn live_tables(&self, database: &str) -> Result<Vec<String>> {
         let (directories, _) = self.store.list(&format!("_pensieve/{}", doc::encode_segment(database))).await?;
         let names: Vec<String> = directories.iter().filter_map(|d| doc::decode_segment(d)).collect();
         let mut live = stream::iter(names)
             .map(|table| async move {
-                let found = self.find(&TableName::new(database, &table), At::Head).await?;
-                Ok::<_, Error>(found.map(|_| table))
+                // A table that cannot be read is still there; whoever asks for it learns why.
+                let is_gone = matches!(self.find(&TableName::new(database, &table), At::Head).await, Ok(None));
+                (!is_gone).then_some(table)
             })
             .buffered(16);
         let mut tables = Vec::new();
         while let Some(table) = live.next().await {
-            tables.extend(table?);
+            tables.extend(table);
         }
         drop(live);
         tables.sort_unstable();
@@ -398,8 +410,7 @@ impl Catalog for ManifestLog {
     fn create_database(&self, name: &str) -> Result<bool> {
         self.writable()?;
         validate_name("database", name)?;
-        let json = doc::to_json(&Header::new(doc::DATABASE))?;
-        Ok(block_on(self.store.create(&Self::database_key(name), json))?? == Put::Created)
+        block_on(self.mark_database(name))?
     }
 
     fn drop_database(&self, name: &str, cascade: bool) -> Result<bool> {
@@ -416,17 +427,36 @@ impl Catalog for ManifestLog {
             )));
         }
         for table in tables {
-            self.drop_table(&TableName::new(name, table))?;
+            self.drop_table(&TableName::new(name, table), Which::Any)?;
         }
-        block_on(self.store.delete(&key))??;
-        Ok(true)
+        let created_since = block_on(async {
+            self.store.delete(&key).await?;
+            // A table that somebody created meanwhile must not stand in a database that is gone.
+            let created_since = self.live_tables(name).await?;
+            if !created_since.is_empty() {
+                self.mark_database(name).await?;
+            }
+            Ok::<_, Error>(created_since)
+        })??;
+        match created_since.first() {
+            None => Ok(true),
+            Some(table) => Err(Error::Conflict {
+                table: format!("{name}.{table}"),
+                what: format!("somebody else created it while database \"{name}\" was dropped, which therefore stays"),
+            }),
+        }
     }
 
     fn tables(&self, database: &str) -> Result<Vec<String>> {
         block_on(self.tables_async(database))?
     }
 
-    fn create_table(&self, name: &TableName, columns: &[TableColumn]) -> Result<Option<TableView>> {
+    fn create_table(
+        &self,
+        name: &TableName,
+        columns: &[TableColumn],
+        replaces: Option<Uuid>,
+    ) -> Result<Option<TableView>> {
         self.writable()?;
         validate_name("table", &name.table)?;
         validate_columns(name, columns, self.type_names(), |t| self.supports_type(t))?;
@@ -437,18 +467,26 @@ impl Catalog for ManifestLog {
                     name.database
                 )));
             }
-            self.transition(name, |head| match head {
-                Some(head) if !head.head.dropped => None,
-                previous => Some(first_snapshot(previous, columns)),
-            })
-            .await
+            let created = self
+                .transition(name, |head| match head {
+                    Some(head) if !head.head.dropped && replaces != Some(head.head.table_id) => None,
+                    previous => Some(first_snapshot(previous, columns)),
+                })
+                .await?;
+            if created.is_some() {
+                // Whoever dropped the empty database meanwhile did not see the table.
+                self.mark_database(&name.database).await?;
+            }
+            Ok(created)
         })??;
         created.map(|snapshot| self.view(name, &snapshot)).transpose()
     }
 
-    fn drop_table(&self, name: &TableName) -> Result<bool> {
+    fn drop_table(&self, name: &TableName, which: Which<'_>) -> Result<bool> {
         self.writable()?;
-        let dropped = block_on(self.transition(name, |head| head.filter(|h| !h.head.dropped).map(last_snapshot)))??;
+        let is_meant =
+            |h: &&SnapshotDoc| !h.head.dropped && which.is(h.head.table_id, h.head.snapshot_id, h.head.schema_id);
+        let dropped = block_on(self.transition(name, |head| head.filter(is_meant).map(last_snapshot)))??;
         Ok(dropped.is_some())
     }
 
@@ -474,7 +512,8 @@ impl Catalog for ManifestLog {
     fn extents(&self, view: &TableView) -> Result<Vec<Extent>> {
         block_on(async {
             let snapshot = self.pinned(view).await?;
-            read::extents(&self.store, &doc::table_directory(&view.name), &snapshot).await
+            read::extents(&self.store, &doc::table_directory(&view.name), &snapshot, view.schema.only_time_column())
+                .await
         })?
     }
 
@@ -482,8 +521,8 @@ impl Catalog for ManifestLog {
         block_on(async {
             let snapshot = self.pinned(view).await?;
             let directory = doc::table_directory(&view.name);
-            let time_column = view.schema.time_column();
-            read::prune(&self.store, &directory, &snapshot, time_column, predicate, options).await
+            let nameless = view.schema.only_time_column();
+            read::prune(&self.store, &directory, &snapshot, nameless, predicate, options).await
         })?
     }
 
@@ -494,10 +533,11 @@ impl Catalog for ManifestLog {
     fn visit_stats(&self, view: &TableView, visit: &mut dyn FnMut(&Extent, ExtentStats) -> Result<()>) -> Result<()> {
         // The caller's closure need not be Send, so the objects are loaded first, one manifest at a time.
         let directory = doc::table_directory(&view.name);
+        let nameless = view.schema.only_time_column();
         let snapshot = block_on(self.pinned(view))??;
         let dictionary = block_on(read::dictionary_or_none(&self.store, &directory, &snapshot))?;
         for manifest in &snapshot.body.manifests {
-            let rows = block_on(read::stats_of(&self.store, &directory, manifest, dictionary.as_ref()))??;
+            let rows = block_on(read::stats_of(&self.store, &directory, manifest, nameless, dictionary.as_ref()))??;
             for (extent, stats) in rows {
                 visit(&extent, stats)?;
             }

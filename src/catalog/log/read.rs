@@ -12,15 +12,15 @@ use super::doc::{self, ExtentDoc, ManifestDoc, ManifestRef, PathsDoc, PathsRef, 
 use super::store::{LogStore, Traffic};
 use crate::catalog::paths::PathDictionary;
 use crate::catalog::prune::{Cascade, EvidenceKind, Needs, PruneCounts, PruneOptions, Pruned, SetSource};
-use crate::catalog::types::{Extent, ExtentStats};
+use crate::catalog::types::{Extent, ExtentStats, TimeBounds};
 use crate::predicate::{BlockPredicate, Scalar};
 use crate::{Error, Result};
 
 /// Manifests read at the same time.
 const CONCURRENCY: usize = 16;
 
-/// As the trait shows it.
-pub(super) fn extent(doc: &ExtentDoc) -> Extent {
+/// As the trait shows it. `nameless` is the column of bounds that name none.
+pub(super) fn extent(doc: &ExtentDoc, nameless: Option<&str>) -> Extent {
     Extent {
         id: doc.id,
         object_path: doc.path.clone(),
@@ -28,7 +28,12 @@ pub(super) fn extent(doc: &ExtentDoc) -> Extent {
         byte_size: doc.bytes,
         row_count: doc.rows,
         block_count: doc.blocks,
-        time: doc.time(),
+        time: TimeBounds {
+            column: doc.ts_column.as_deref().or(nameless).map(str::to_owned),
+            min: doc.min_ts,
+            max: doc.max_ts,
+            exact: true,
+        },
         compaction_gen: doc.generation,
         schema_id: doc.schema_id,
         created_at: doc.created_at,
@@ -37,7 +42,12 @@ pub(super) fn extent(doc: &ExtentDoc) -> Extent {
 }
 
 /// All extents of a snapshot, in the order they were added.
-pub(super) async fn extents(store: &LogStore, directory: &str, snapshot: &SnapshotDoc) -> Result<Vec<Extent>> {
+pub(super) async fn extents(
+    store: &LogStore,
+    directory: &str,
+    snapshot: &SnapshotDoc,
+    nameless: Option<&str>,
+) -> Result<Vec<Extent>> {
     let traffic = &Traffic::default();
     // Owned items: a closure over borrowed ones is not general enough for a future that may move between threads.
     let keys: Vec<String> = snapshot.body.manifests.iter().map(|m| m.key.clone()).collect();
@@ -46,7 +56,7 @@ pub(super) async fn extents(store: &LogStore, directory: &str, snapshot: &Snapsh
         .buffered(CONCURRENCY);
     let mut all = Vec::new();
     while let Some(manifest) = manifests.next().await {
-        all.extend(manifest?.extents.iter().map(extent));
+        all.extend(manifest?.extents.iter().map(|doc| extent(doc, nameless)));
     }
     all.sort_by_key(|e| e.sequence);
     Ok(all)
@@ -62,7 +72,7 @@ pub(super) async fn dictionary(
     let mut dictionary = PathDictionary::default();
     for chunk in chunks {
         let key = format!("{directory}/{}", chunk.key);
-        let damage = |what: String| Error::corrupt(store.name(&key), "paths", what);
+        let damage = |what: String| Error::corrupt_catalog(store.name(&key), "paths", what);
         let bytes = store.get(&key, traffic).await?.ok_or_else(|| damage("the object is missing".into()))?;
         let doc: PathsDoc = doc::parse(&store.name(&key), doc::PATHS, &bytes)?;
         let counts = (u64::try_from(dictionary.len()).ok(), u64::try_from(doc.paths.len()).ok());
@@ -79,19 +89,19 @@ pub(super) async fn prune(
     store: &LogStore,
     directory: &str,
     snapshot: &SnapshotDoc,
-    time_column: Option<&str>,
+    nameless: Option<&str>,
     predicate: &BlockPredicate,
     options: &PruneOptions,
 ) -> Result<Pruned> {
     let traffic = Traffic::default();
     let needs = Needs::of(predicate);
-    let cascade = Cascade { predicate, needs: &needs, time_column, options };
+    let cascade = Cascade { predicate, needs: &needs, options };
     let mut counts = PruneCounts::default();
     let mut left: Vec<ManifestRef> = Vec::new();
     for manifest in &snapshot.body.manifests {
         counts.manifests_considered += 1;
         counts.extents_considered += manifest.extents;
-        if cascade.keeps_time(manifest.rows, manifest.time()) {
+        if cascade.keeps_time(manifest.rows, manifest.time(nameless)) {
             left.push(manifest.clone());
         } else {
             counts.manifests_skipped += 1;
@@ -107,9 +117,12 @@ pub(super) async fn prune(
     }
     let mut extents = Vec::new();
     let (cascade, paths, shared) = (&cascade, dictionary.as_ref(), &traffic);
-    let mut parts = stream::iter(left)
-        .map(|manifest| async move { prune_manifest(store, directory, &manifest, cascade, paths, shared).await })
-        .buffered(CONCURRENCY);
+    let mut parts =
+        stream::iter(left)
+            .map(|manifest| async move {
+                prune_manifest(store, directory, &manifest, nameless, cascade, paths, shared).await
+            })
+            .buffered(CONCURRENCY);
     while let Some(part) = parts.next().await {
         let part = part?;
         counts.add(&part.counts);
@@ -126,6 +139,7 @@ async fn prune_manifest(
     store: &LogStore,
     directory: &str,
     manifest: &ManifestRef,
+    nameless: Option<&str>,
     cascade: &Cascade<'_>,
     dictionary: Option<&PathDictionary>,
     traffic: &Traffic,
@@ -134,7 +148,7 @@ async fn prune_manifest(
     let mut counts = PruneCounts::default();
     let mut left: Vec<(usize, &ExtentDoc)> = Vec::new();
     for (index, extent) in doc.extents.iter().enumerate() {
-        if cascade.keeps_time(extent.rows, extent.time()) {
+        if cascade.keeps_time(extent.rows, extent.time(nameless)) {
             left.push((index, extent));
         } else {
             counts.skip(EvidenceKind::Time, 1);
@@ -142,7 +156,7 @@ async fn prune_manifest(
     }
     let mut extents = Vec::with_capacity(left.len());
     if cascade.needs.is_empty() || left.is_empty() {
-        extents.extend(left.into_iter().map(|(_, doc)| extent(doc)));
+        extents.extend(left.into_iter().map(|(_, doc)| extent(doc, nameless)));
         return Ok(Pruned { extents, counts });
     }
     let mut sets = Sets { sections: HashMap::new(), index: 0, dictionary };
@@ -157,9 +171,9 @@ async fn prune_manifest(
     load(store, directory, &doc, &mut sets, Kind::Paths, needs.paths.iter(), traffic, &mut counts).await;
     for (index, doc) in left {
         sets.index = index;
-        match cascade.ruled_out_by(doc.rows, doc.time(), &sets) {
+        match cascade.ruled_out_by(doc.rows, doc.time(nameless), &sets) {
             Some(kind) => counts.skip(kind, 1),
-            None => extents.push(extent(doc)),
+            None => extents.push(extent(doc, nameless)),
         }
     }
     Ok(Pruned { extents, counts })
@@ -232,6 +246,7 @@ pub(super) async fn stats_of(
     store: &LogStore,
     directory: &str,
     manifest: &ManifestRef,
+    nameless: Option<&str>,
     dictionary: Option<&PathDictionary>,
 ) -> Result<Vec<(Extent, ExtentStats)>> {
     let traffic = Traffic::default();
@@ -257,7 +272,7 @@ pub(super) async fn stats_of(
             }
         }
         let present_paths = (!present.is_empty()).then_some(present);
-        (extent(doc), ExtentStats { column_stats: sets.to_column_stats(), present_paths })
+        (extent(doc, nameless), ExtentStats { column_stats: sets.to_column_stats(), present_paths })
     });
     Ok(rows.collect())
 }

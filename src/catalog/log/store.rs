@@ -125,7 +125,11 @@ impl LogStore {
             Err(error) => return Err(self.failed("read", key, error)),
         };
         if result.meta.size > MAX_OBJECT {
-            return Err(Error::corrupt(self.name(key), "size", format!("{} bytes is too large", result.meta.size)));
+            let what = format!(
+                "{} bytes are more than the {MAX_OBJECT} that are read of a document of the catalog",
+                result.meta.size
+            );
+            return Err(Error::unsupported(self.name(key), what));
         }
         match result.bytes().await {
             Ok(bytes) => {
@@ -230,7 +234,7 @@ impl LogStore {
         let Some(bytes) = self.get(&key, traffic).await? else { return Ok(None) };
         let parsed = SnapshotDoc::parse(&self.name(&key), &bytes)?;
         if parsed.head.sequence != sequence {
-            return Err(Error::corrupt(
+            return Err(Error::corrupt_catalog(
                 self.name(&key),
                 "sequence",
                 format!("is {} where the name says {sequence}", parsed.head.sequence),
@@ -275,7 +279,7 @@ impl LogStore {
             return Ok(found);
         }
         let end = section.offset.checked_add(section.length).filter(|_| section.length <= MAX_OBJECT);
-        let end = end.ok_or_else(|| Error::corrupt(self.name(&key), "section", "has an impossible length"))?;
+        let end = end.ok_or_else(|| Error::corrupt_catalog(self.name(&key), "section", "has an impossible length"))?;
         let bytes = self.get_range(&key, section.offset..end, traffic).await?;
         let bytes = bytes.ok_or_else(|| missing(&self.name(&key)))?;
         let decoded = Arc::new(Section::decode(&self.name(&key), section, &bytes, extents)?);
@@ -288,6 +292,7 @@ impl LogStore {
 /// The error for an object that a snapshot refers to but that is gone.
 fn missing(name: &str) -> Error {
     Error::Corrupt {
+        kind: "catalog",
         path: name.to_owned(),
         place: "the whole object".to_owned(),
         what: "is missing though a snapshot refers to it".to_owned(),

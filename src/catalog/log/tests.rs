@@ -13,7 +13,9 @@ use crate::Error;
 use crate::catalog::tests::{
     DAY_ONE, HOUR, append, attach, columns, create_logs, extent, ids, logs, plain, sequences, with_paths,
 };
-use crate::catalog::{At, Catalog, Changes, EvidenceKind, PruneOptions, Pruned};
+use crate::catalog::{
+    At, Catalog, Changes, ColumnType, EvidenceKind, PruneOptions, Pruned, TableColumn, TableName, TableView,
+};
 use crate::predicate::{BlockPredicate, CompareOp, Scalar};
 
 struct Log {
@@ -70,7 +72,7 @@ fn a_bucket_never_keeps_more_than_sixteen_manifests() {
         // Two busy hours, and now and then an extent without time bounds.
         let mut new = plain(DAY_ONE + (i % 2) * HOUR + i);
         if i % 5 == 0 {
-            (new.written.min_timestamp_nanos, new.written.max_timestamp_nanos) = (None, None);
+            new.written.time_ranges.clear();
         }
         let view = append(&*log.catalog, vec![new]);
         let doc = log.snapshot(view.snapshot.sequence);
@@ -344,10 +346,63 @@ fn odd_names_stay_inside_the_root() {
     let log = Log::new();
     log.catalog.create_database("../x").unwrap();
     let name = crate::catalog::TableName::new("../x", "a/b.c");
-    log.catalog.create_table(&name, &columns()).unwrap().unwrap();
+    log.catalog.create_table(&name, &columns(), None).unwrap().unwrap();
     assert_eq!(log.catalog.databases().unwrap(), ["../x", "otel"]);
     assert_eq!(log.cold().tables("../x").unwrap(), ["a/b.c"]);
     assert_eq!(files(&log.dir.path().join("_pensieve")), BTreeSet::from(["%2E%2E%2Fx".to_owned(), "otel".to_owned()]));
     let path = log.catalog.new_extent_path(&name, uuid::Uuid::nil(), "tlm");
     assert_eq!(path, "%2E%2E%2Fx/a%2Fb%2Ec/00000000-0000-0000-0000-000000000000.tlm");
+}
+
+/// Logs of earlier builds do not say which column the bounds are of: they count only where the table has one timestamp.
+#[test]
+fn bounds_without_a_column_count_only_where_there_is_one() {
+    for columns in [1, 2] {
+        let log = Log::new();
+        let name = TableName::new("otel", "times");
+        let both = [TableColumn::new("at", ColumnType::Timestamp), TableColumn::new("seen", ColumnType::Timestamp)];
+        log.catalog.create_table(&name, &both[..columns], None).unwrap().unwrap();
+        let commit = |catalog: &dyn Catalog, changes: &Changes| {
+            let view = catalog.table(&name).unwrap().unwrap();
+            catalog.commit(&view, changes).unwrap()
+        };
+        commit(&*log.catalog, &Changes::append(vec![plain(DAY_ONE)]));
+        let directory = log.dir.path().join("_pensieve/otel/times");
+        for folder in ["snapshots", "manifests"] {
+            for file in files(&directory.join(folder)) {
+                let path = directory.join(folder).join(file);
+                let text = std::fs::read_to_string(&path).unwrap();
+                std::fs::write(&path, text.replace(r#""ts_column":"at","#, "")).unwrap();
+            }
+        }
+        let later = BlockPredicate::Compare {
+            column: "at".into(),
+            op: CompareOp::Gt,
+            value: Scalar::TimestampNs(i128::from(DAY_ONE + HOUR)),
+        };
+        let kept = |view: &TableView| log.cold().prune(view, &later, &PruneOptions::default()).unwrap().extents.len();
+        let expected = columns - 1;
+        assert_eq!(kept(&log.cold().table(&name).unwrap().unwrap()), expected);
+        // Written again together with others, they are of the column they must have been of, or of none.
+        let cold = log.cold();
+        for i in 0..17 {
+            commit(&*cold, &Changes::append(vec![plain(DAY_ONE + i)]));
+        }
+        let merged = cold.table(&name).unwrap().unwrap();
+        assert_eq!(kept(&merged), expected);
+        let two = Changes::add_column(TableColumn::new("third", ColumnType::Timestamp));
+        assert_eq!(kept(&commit(&*cold, &two)), expected, "the names stay when another timestamp is added");
+    }
+}
+
+#[test]
+fn a_damaged_table_is_listed_with_the_others() {
+    let log = Log::new();
+    let other = TableName::new("otel", "other");
+    log.catalog.create_table(&other, &columns(), None).unwrap().unwrap();
+    std::fs::write(log.table().join(super::doc::snapshot_key(0)), "{").unwrap();
+    let cold = log.cold();
+    assert_eq!(cold.tables("otel").unwrap(), ["logs", "other"]);
+    assert!(cold.table(&logs()).is_err());
+    assert!(cold.table(&other).unwrap().is_some());
 }

@@ -19,8 +19,8 @@ use crate::{Error, Result};
 pub(super) enum Failed {
     /// Somebody else was first; try again.
     Lost,
-    /// COMMIT was sent and the connection broke: the snapshot may be there.
-    Unknown(Uuid, Error),
+    /// COMMIT was sent and the connection broke: the state of this view may be there.
+    Unknown(Box<TableView>, Error),
     Error(Error),
 }
 
@@ -35,25 +35,25 @@ impl PostgresCatalog {
     pub(super) async fn attempt(&self, base: &TableView, changes: &Changes) -> std::result::Result<TableView, Failed> {
         let mut client = self.server.client().await?;
         let transaction = client.transaction().await.map_err(|e| self.judge("begin", e))?;
-        let (view, snapshot) = self.steps(&transaction, base, changes).await?;
+        let view = self.steps(&transaction, base, changes).await?;
         match transaction.commit().await {
             Ok(()) => Ok(view),
             Err(error) if error.as_db_error().is_none() => {
-                let error = self.server.failed("commit", error);
-                Err(match snapshot {
-                    Some(id) => Failed::Unknown(id, error),
-                    None => Failed::Error(error),
-                })
+                Err(Failed::Unknown(Box::new(view), self.server.failed("commit", error)))
             }
             Err(error) => Err(self.judge("commit", error)),
         }
     }
 
-    /// Whether a snapshot exists after all.
-    pub(super) async fn snapshot_exists(&self, id: Uuid) -> Result<bool> {
-        let client = self.server.client().await?;
-        let row = client.query_opt("SELECT 1 FROM snapshots WHERE id = $1", &[&id]).await;
-        Ok(row.map_err(|e| self.server.failed("read", e))?.is_some())
+    /// Whether the commit that leads to `view` took place. Waits for it if it is still under way.
+    pub(super) async fn is_committed(&self, view: &TableView) -> Result<bool> {
+        let mut client = self.server.client().await?;
+        let t = self.begin(&mut client, false).await?;
+        let lock = "SELECT 1 FROM tables WHERE id = $1 FOR SHARE";
+        t.query_opt(lock, &[&view.table_id]).await.map_err(|e| self.server.failed("lock", e))?;
+        let sql = "SELECT EXISTS (SELECT FROM snapshots WHERE id = $1) AND EXISTS (SELECT FROM schema_snapshots WHERE id = $2)";
+        let row = t.query_one(sql, &[&view.snapshot.id, &view.schema.id]).await;
+        Ok(row.map_err(|e| self.server.failed("read", e))?.get(0))
     }
 
     /// Collisions with another writer are lost races, everything else is an error.
@@ -72,7 +72,7 @@ impl PostgresCatalog {
         t: &Transaction<'_>,
         base: &TableView,
         changes: &Changes,
-    ) -> std::result::Result<(TableView, Option<Uuid>), Failed> {
+    ) -> std::result::Result<TableView, Failed> {
         let conflict = |what: String| Failed::Error(Error::Conflict { table: base.name.to_string(), what });
         let gone = || conflict("the table was dropped since the operation was planned".to_owned());
         // The parent snapshot's row is what the original locks; the table's row follows.
@@ -92,7 +92,7 @@ impl PostgresCatalog {
             let schema: Option<Uuid> = row.get(1);
             let (Some(current), Some(schema)) = (current, schema) else {
                 let what = "has no current snapshot or schema";
-                return Err(Error::corrupt(&self.server.display, format!("table {}", base.name), what).into());
+                return Err(Error::corrupt_catalog(&self.server.display, format!("table {}", base.name), what).into());
             };
             if parent == Some(current) {
                 break (current, schema);
@@ -121,7 +121,7 @@ impl PostgresCatalog {
             schema: Arc::new(schema.clone()),
         };
         if changes.append.is_empty() && changes.remove.is_empty() {
-            return Ok((view(parent), None));
+            return Ok(view(parent));
         }
         let (rows_removed, bytes_removed) = self.remove(t, base, changes, now_stored).await?;
         let summary =
@@ -135,16 +135,16 @@ impl PostgresCatalog {
             schema_id: schema.id,
             summary,
         };
-        self.insert_snapshot(t, base.table_id, &snapshot, now_stored).await?;
-        self.insert_extents(t, base, &snapshot, changes, now_stored).await?;
+        let time_column = schema.time_column();
+        self.insert_snapshot(t, base.table_id, &snapshot, time_column, now_stored).await?;
+        self.insert_extents(t, base, &snapshot, changes, time_column, now_stored).await?;
         let swap =
             "UPDATE tables SET current_snapshot_id = $1 WHERE tenant_id = $2 AND id = $3 AND current_snapshot_id = $4";
         let swapped = t.execute(swap, &[&snapshot.id, &self.tenant, &base.table_id, &parent.id]).await;
         if swapped.map_err(|e| self.judge("update", e))? != 1 {
             return Err(Failed::Lost);
         }
-        let id = snapshot.id;
-        Ok((view(snapshot), Some(id)))
+        Ok(view(snapshot))
     }
 
     /// Marks extents as deleted. All of them must still be live, which the original does not check.
@@ -196,11 +196,12 @@ impl PostgresCatalog {
         t: &Transaction<'_>,
         table: Uuid,
         snapshot: &Snapshot,
+        time_column: Option<&str>,
         now: SystemTime,
     ) -> std::result::Result<(), Failed> {
         let summary = match snapshot.parent {
             None => serde_json::json!({ "operation": sql::BOOTSTRAP }),
-            Some(_) => sql::summary_to_json(&snapshot.operation, &snapshot.summary),
+            Some(_) => sql::summary_to_json(&snapshot.operation, &snapshot.summary, time_column),
         };
         let sequence = i64::try_from(snapshot.sequence).unwrap_or(i64::MAX);
         let insert = "INSERT INTO snapshots (id, table_id, parent_id, sequence_number, schema_snapshot_id, summary, created_at, tenant_id)
@@ -220,6 +221,7 @@ impl PostgresCatalog {
         base: &TableView,
         snapshot: &Snapshot,
         changes: &Changes,
+        time_column: Option<&str>,
         now: SystemTime,
     ) -> std::result::Result<(), Failed> {
         let integer = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
@@ -240,10 +242,8 @@ impl PostgresCatalog {
             .map_err(|e| self.judge("prepare", e))?;
         for extent in &changes.append {
             let written = &extent.written;
-            let (min, max) = (
-                written.min_timestamp_nanos.map(instant::stored),
-                written.max_timestamp_nanos.map(instant::stored_max),
-            );
+            let (min, max) = extent.time_bounds(time_column).unzip();
+            let (min, max) = (min.map(instant::stored), max.map(instant::stored_max));
             let stats = storable_stats(&written.column_stats);
             let generation = i32::try_from(extent.compaction_gen).unwrap_or(i32::MAX);
             let (size, rows) = (integer(written.byte_size), integer(written.row_count));
@@ -272,14 +272,14 @@ impl PostgresCatalog {
         Ok(())
     }
 
-    /// The first snapshot of a new table.
+    /// The first snapshot of a new table, whose id is the answer.
     pub(super) async fn bootstrap(
         &self,
         t: &Transaction<'_>,
         database: Uuid,
         name: &str,
         columns: &[TableColumn],
-    ) -> std::result::Result<(), Failed> {
+    ) -> std::result::Result<Uuid, Failed> {
         let table = Uuid::new_v4();
         let now = instant::stored(time::now_nanos());
         let insert = "INSERT INTO tables (id, database_id, name, config, created_at, tenant_id) VALUES ($1, $2, $3, '{}', $4, $5)";
@@ -296,10 +296,10 @@ impl PostgresCatalog {
             schema_id: schema.id,
             summary: Summary::default(),
         };
-        self.insert_snapshot(t, table, &snapshot, now).await?;
+        self.insert_snapshot(t, table, &snapshot, None, now).await?;
         let point = "UPDATE tables SET current_snapshot_id = $1, schema_snapshot_id = $2 WHERE id = $3";
         let done = t.execute(point, &[&snapshot.id, &schema.id, &table]).await;
-        done.map(drop).map_err(|e| self.judge("update", e))
+        done.map(|_| table).map_err(|e| self.judge("update", e))
     }
 }
 

@@ -11,6 +11,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
+use std::future::Future;
 use std::sync::Arc;
 
 use deadpool_postgres::{Client, GenericClient, Transaction};
@@ -19,14 +20,14 @@ use uuid::Uuid;
 
 use self::commit::Failed;
 use self::connect::Server;
-use self::rewrite::{Parameter, condition, mention};
+use self::rewrite::{Parameter, TimeSource, condition, mention};
 use super::prune::{Cascade, EvidenceKind, Needs, PruneCounts};
 use super::retry::{MAX_ATTEMPTS, pause};
 use super::runtime::block_on;
 use super::sql::{self, JsonSets};
 use super::types::{
     At, Changes, Extent, ExtentStats, RemovedExtent, Snapshot, TableColumn, TableName, TableSchema, TableView, Totals,
-    validate_columns, validate_name,
+    Which, validate_columns, validate_name,
 };
 use super::{Catalog, ColumnType, PruneOptions, Pruned, column_type, time};
 use crate::predicate::BlockPredicate;
@@ -37,8 +38,21 @@ const SCHEMA: &str = include_str!("schema.sql");
 const SCHEMA_LOCK: i64 = 0x70656e73;
 /// Number of the first parameter of a condition: the tenant and the table come before.
 const FIRST_PARAMETER: usize = 3;
+/// How often a server that broke the connection at COMMIT is asked what became of it.
+const SETTLE_ATTEMPTS: u32 = 8;
 /// Extents whose statistics are fetched at once.
 const CHUNK: usize = 500;
+
+/// The connection broke at COMMIT and the server does not come back to be asked.
+fn unknown_outcome(table: &TableName, error: &Error) -> Error {
+    Error::Conflict {
+        table: table.to_string(),
+        what: format!(
+            "whether the commit took place is not known, because the server went away with it ({error}): see pensieve_snapshots \
+             when it is back, and repeat the statement only if its snapshot is not there"
+        ),
+    }
+}
 
 /// A catalog in a PostgreSQL database.
 #[derive(Debug)]
@@ -131,16 +145,18 @@ impl PostgresCatalog {
         let (snapshot, schema): (Option<Uuid>, Option<Uuid>) = (row.get(1), row.get(2));
         match (snapshot, schema) {
             (Some(snapshot), Some(schema)) => Ok(Some((row.get(0), snapshot, schema))),
-            _ => {
-                Err(Error::corrupt(&self.server.display, format!("table {name}"), "has no current snapshot or schema"))
-            }
+            _ => Err(Error::corrupt_catalog(
+                &self.server.display,
+                format!("table {name}"),
+                "has no current snapshot or schema",
+            )),
         }
     }
 
     async fn view_at(&self, t: &impl GenericClient, name: &TableName, at: At) -> Result<Option<TableView>> {
         let Some((table_id, current, schema_id)) = self.resolve(t, name).await? else { return Ok(None) };
         let newest = self.snapshot_by_id(t, current).await?.ok_or_else(|| {
-            Error::corrupt(&self.server.display, format!("table {name}"), "its current snapshot is missing")
+            Error::corrupt_catalog(&self.server.display, format!("table {name}"), "its current snapshot is missing")
         })?;
         let read = |sql: &str| format!("SELECT {} FROM snapshots s WHERE s.table_id = $1 AND {sql}", rows::SNAPSHOT);
         let (row, wanted) = match at {
@@ -212,7 +228,7 @@ impl PostgresCatalog {
         let commits = if current { None } else { Some(rows::commits(self.all_snapshots(t, view.table_id).await?)) };
         let mut extents = Vec::with_capacity(found.len());
         for row in &found {
-            let (extent, deleted_at) = rows::extent(row).map_err(|e| self.server.failed("read", e))?;
+            let (extent, deleted_at) = rows::extent(row, &view.schema).map_err(|e| self.server.failed("read", e))?;
             let live = commits.as_ref().is_none_or(|c| c.live_at(view.snapshot.sequence, deleted_at));
             if live && extent.sequence <= view.snapshot.sequence {
                 extents.push(extent);
@@ -251,16 +267,17 @@ impl PostgresCatalog {
         counts: &mut PruneCounts,
     ) -> Result<Vec<Extent>> {
         let mut parameters: Vec<Parameter> = Vec::new();
-        let time_column = view.schema.time_column();
+        let time = TimeSource::of(&view.schema);
         let stages = [EvidenceKind::Time, EvidenceKind::Distinct, EvidenceKind::Tokens];
         let mut select = "count(*)".to_owned();
         for last in 1..=stages.len() {
             let kinds = stages.get(..last).unwrap_or_default();
-            let condition = condition(predicate, time_column, options, kinds, &mut parameters, FIRST_PARAMETER);
+            let condition = condition(predicate, time, options, kinds, &mut parameters, FIRST_PARAMETER);
             select.push_str(&format!(", count(*) FILTER (WHERE {condition})"));
         }
         let sql = format!(
-            "SELECT {select} FROM extents e WHERE e.tenant_id = $1 AND e.table_id = $2 AND e.deleted_at IS NULL {}",
+            "SELECT {select} {} AND e.deleted_at IS NULL {}",
+            rows::FROM_EXTENTS,
             mention(&parameters, FIRST_PARAMETER)
         );
         let row = t.query_one(&sql, &self.arguments(view, &parameters)).await;
@@ -273,7 +290,7 @@ impl PostgresCatalog {
         counts.requests += 2;
         // The last condition alone, with parameters of its own.
         let mut parameters: Vec<Parameter> = Vec::new();
-        let last = condition(predicate, time_column, options, &stages, &mut parameters, FIRST_PARAMETER);
+        let last = condition(predicate, time, options, &stages, &mut parameters, FIRST_PARAMETER);
         let filter = format!("{last} {}", mention(&parameters, FIRST_PARAMETER));
         self.read_extents(t, view, true, &filter, &parameters).await
     }
@@ -296,10 +313,10 @@ impl PostgresCatalog {
             all
         };
         let needs = Needs::of(predicate);
-        let cascade = Cascade { predicate, needs: &needs, time_column: view.schema.time_column(), options };
+        let cascade = Cascade { predicate, needs: &needs, options };
         let mut in_time = Vec::with_capacity(left.len());
         for extent in left {
-            if cascade.keeps_time(extent.row_count, extent.time) {
+            if cascade.keeps_time(extent.row_count, extent.time.facts()) {
                 in_time.push(extent);
             } else {
                 counts.skip(EvidenceKind::Time, 1);
@@ -316,7 +333,7 @@ impl PostgresCatalog {
             for extent in chunk {
                 let text = stats.get(&extent.id).map_or("", String::as_str);
                 counts.bytes_read += u64::try_from(text.len()).unwrap_or(0);
-                match cascade.ruled_out_by(extent.row_count, extent.time, &JsonSets::parse(text, &needs)) {
+                match cascade.ruled_out_by(extent.row_count, extent.time.facts(), &JsonSets::parse(text, &needs)) {
                     Some(kind) => counts.skip(kind, 1),
                     None => extents.push(extent.clone()),
                 }
@@ -338,15 +355,12 @@ impl PostgresCatalog {
                 Ok(view) => return Ok(view),
                 Err(Failed::Error(error)) => return Err(error),
                 Err(Failed::Lost) => tokio::time::sleep(pause(attempt)).await,
-                Err(Failed::Unknown(snapshot, error)) => {
-                    tokio::time::sleep(pause(8)).await;
-                    if !self.snapshot_exists(snapshot).await? {
-                        return Err(error);
-                    }
-                    let mut client = self.server.client().await?;
-                    let t = self.begin(&mut client, true).await?;
-                    let view = self.view_at(&t, &base.name, At::Head).await?;
-                    return view.ok_or(error);
+                Err(Failed::Unknown(view, error)) => {
+                    return match self.settle(|| self.is_committed(&view)).await {
+                        Some(true) => Ok(*view),
+                        Some(false) => Err(error),
+                        None => Err(unknown_outcome(&base.name, &error)),
+                    };
                 }
             }
         }
@@ -356,7 +370,40 @@ impl PostgresCatalog {
         })
     }
 
-    async fn create_table_async(&self, name: &TableName, columns: &[TableColumn]) -> Result<Option<TableView>> {
+    /// The answer of `read` after a connection broke at COMMIT, once there is one. `None`: the server does not come back.
+    async fn settle<F: Future<Output = Result<bool>>>(&self, read: impl Fn() -> F) -> Option<bool> {
+        for attempt in 0..SETTLE_ATTEMPTS {
+            tokio::time::sleep(pause(attempt + 5)).await;
+            if let Ok(found) = read().await {
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    /// Whether a table of this identity is there. Waits for transactions under way that create or drop it.
+    async fn table_exists(&self, name: &TableName, id: Uuid) -> Result<bool> {
+        let mut client = self.server.client().await?;
+        let t = self.begin(&mut client, false).await?;
+        if let Some(database) = self.database_id(&t, &name.database).await? {
+            self.lock_database(&t, database).await?;
+        }
+        let lock = "SELECT 1 FROM tables WHERE id = $1 FOR SHARE";
+        Ok(t.query_opt(lock, &[&id]).await.map_err(|e| self.server.failed("lock", e))?.is_some())
+    }
+
+    /// Creators of tables in one database take turns, so that the second finds the first's.
+    async fn lock_database(&self, t: &impl GenericClient, database: Uuid) -> Result<()> {
+        let lock = "SELECT 1 FROM databases WHERE id = $1 FOR NO KEY UPDATE";
+        t.query_opt(lock, &[&database]).await.map(drop).map_err(|e| self.server.failed("lock", e))
+    }
+
+    async fn create_table_async(
+        &self,
+        name: &TableName,
+        columns: &[TableColumn],
+        replaces: Option<Uuid>,
+    ) -> Result<Option<TableView>> {
         let mut client = self.server.client().await?;
         let t = self.begin(&mut client, false).await?;
         let Some(database) = self.database_id(&t, &name.database).await? else {
@@ -365,18 +412,19 @@ impl PostgresCatalog {
                 name.database
             )));
         };
-        // Creators of tables in one database take turns, so that the second finds the first's.
-        let lock = "SELECT 1 FROM databases WHERE id = $1 FOR NO KEY UPDATE";
-        t.query_opt(lock, &[&database]).await.map_err(|e| self.server.failed("lock", e))?;
-        if self.resolve(&t, name).await?.is_some() {
-            return Ok(None);
+        self.lock_database(&t, database).await?;
+        match self.resolve(&t, name).await? {
+            Some((id, _, _)) if replaces == Some(id) => self.delete_table(&t, id).await?,
+            Some(_) => return Ok(None),
+            None => {}
         }
-        match self.bootstrap(&t, database, &name.table, columns).await {
-            Ok(()) => {}
+        let id = match self.bootstrap(&t, database, &name.table, columns).await {
+            Ok(id) => id,
             Err(Failed::Error(error) | Failed::Unknown(_, error)) => return Err(error),
             Err(Failed::Lost) => return Ok(None),
-        }
-        t.commit().await.map_err(|e| self.server.failed("commit", e))?;
+        };
+        self.finish(t, name, || self.table_exists(name, id)).await?;
+        let mut client = self.server.client().await?;
         let t = self.begin(&mut client, true).await?;
         self.view_at(&t, name, At::Head).await
     }
@@ -385,6 +433,8 @@ impl PostgresCatalog {
         let mut client = self.server.client().await?;
         let t = self.begin(&mut client, false).await?;
         let Some(id) = self.database_id(&t, name).await? else { return Ok(false) };
+        // No table is to be created between the count and the end.
+        self.lock_database(&t, id).await?;
         let row = t.query_one("SELECT count(*) FROM tables WHERE database_id = $1", &[&id]).await;
         let tables: i64 = row.map_err(|e| self.server.failed("read", e))?.get(0);
         if tables > 0 && !cascade {
@@ -404,25 +454,61 @@ impl PostgresCatalog {
         Ok(true)
     }
 
-    async fn drop_table_async(&self, name: &TableName) -> Result<bool> {
+    async fn drop_table_async(&self, name: &TableName, which: Which<'_>) -> Result<bool> {
         let mut client = self.server.client().await?;
         let t = self.begin(&mut client, false).await?;
         let Some((id, _, _)) = self.resolve(&t, name).await? else { return Ok(false) };
+        // Commits under way come first: what they make of the table decides.
+        let lock = "SELECT 1 FROM tables WHERE id = $1 FOR UPDATE";
+        t.query_opt(lock, &[&id]).await.map_err(|e| self.server.failed("lock", e))?;
+        match self.resolve(&t, name).await? {
+            Some((now, snapshot, schema)) if now == id && which.is(id, snapshot, schema) => {}
+            _ => return Ok(false),
+        }
+        self.delete_table(&t, id).await?;
+        self.finish(t, name, || async move { Ok(!self.table_exists(name, id).await?) }).await?;
+        Ok(true)
+    }
+
+    async fn delete_table(&self, t: &impl GenericClient, id: Uuid) -> Result<()> {
         for sql in [
+            // The pointers are foreign keys in the server's own layout.
             "UPDATE tables SET current_snapshot_id = NULL, schema_snapshot_id = NULL WHERE id = $1",
             "DELETE FROM tables WHERE id = $1",
         ] {
             t.execute(sql, &[&id]).await.map_err(|e| self.server.failed("delete from", e))?;
         }
-        t.commit().await.map_err(|e| self.server.failed("commit", e))?;
-        Ok(true)
+        Ok(())
+    }
+
+    /// COMMIT. If the connection breaks, `happened` is asked whether it took place.
+    async fn finish<F: Future<Output = Result<bool>>>(
+        &self,
+        t: Transaction<'_>,
+        name: &TableName,
+        happened: impl Fn() -> F,
+    ) -> Result<()> {
+        match t.commit().await {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                let ambiguous = error.as_db_error().is_none();
+                let error = self.server.failed("commit", error);
+                let settled = if ambiguous { self.settle(happened).await } else { Some(false) };
+                match settled {
+                    Some(true) => Ok(()),
+                    Some(false) => Err(error),
+                    None => Err(unknown_outcome(name, &error)),
+                }
+            }
+        }
     }
 
     async fn removed_async(&self, name: &TableName) -> Result<Vec<RemovedExtent>> {
         let client = self.server.client().await?;
-        let Some((table, _, _)) = self.resolve(&client, name).await? else {
+        let Some((table, _, schema)) = self.resolve(&client, name).await? else {
             return Err(Error::InvalidInput(format!("table {name} does not exist")));
         };
+        let schema = self.schema(&client, name, schema).await?;
         let sql = format!(
             "SELECT {} {} AND e.deleted_at IS NOT NULL ORDER BY e.deleted_at, e.id",
             rows::EXTENT,
@@ -431,7 +517,7 @@ impl PostgresCatalog {
         let found = client.query(&sql, &[&self.tenant, &table]).await.map_err(|e| self.server.failed("read", e))?;
         let mut removed = Vec::with_capacity(found.len());
         for row in &found {
-            let (extent, deleted_at) = rows::extent(row).map_err(|e| self.server.failed("read", e))?;
+            let (extent, deleted_at) = rows::extent(row, &schema).map_err(|e| self.server.failed("read", e))?;
             removed.push(RemovedExtent {
                 id: extent.id,
                 object_path: extent.object_path,
@@ -518,16 +604,21 @@ impl Catalog for PostgresCatalog {
         block_on(self.names(sql, Some(database)))?
     }
 
-    fn create_table(&self, name: &TableName, columns: &[TableColumn]) -> Result<Option<TableView>> {
+    fn create_table(
+        &self,
+        name: &TableName,
+        columns: &[TableColumn],
+        replaces: Option<Uuid>,
+    ) -> Result<Option<TableView>> {
         self.writable()?;
         validate_name("table", &name.table)?;
         validate_columns(name, columns, self.type_names(), |t| self.supports_type(t))?;
-        block_on(self.create_table_async(name, columns))?
+        block_on(self.create_table_async(name, columns, replaces))?
     }
 
-    fn drop_table(&self, name: &TableName) -> Result<bool> {
+    fn drop_table(&self, name: &TableName, which: Which<'_>) -> Result<bool> {
         self.writable()?;
-        block_on(self.drop_table_async(name))?
+        block_on(self.drop_table_async(name, which))?
     }
 
     fn table_at(&self, name: &TableName, at: At) -> Result<Option<TableView>> {

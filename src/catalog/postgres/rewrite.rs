@@ -10,6 +10,8 @@ use tokio_postgres::types::ToSql;
 
 use super::instant::{self, MICRO};
 use crate::catalog::prune::{EvidenceKind, PruneOptions};
+use crate::catalog::sql::TIME_COLUMN;
+use crate::catalog::types::TableSchema;
 use crate::predicate::{BlockPredicate, CompareOp, Scalar, TextPattern};
 use crate::stats::tokens::Fragment;
 
@@ -32,9 +34,25 @@ pub(super) fn mention(parameters: &[Parameter], first: usize) -> String {
         .collect()
 }
 
+/// Which rows have bounds of which column.
+#[derive(Clone, Copy)]
+pub(super) struct TimeSource<'a> {
+    /// The table's time column.
+    column: Option<&'a str>,
+    /// It is the only timestamp, so that the bounds of every row are of it.
+    only: bool,
+}
+
+impl<'a> TimeSource<'a> {
+    /// Of a table with this schema.
+    pub(super) fn of(schema: &'a TableSchema) -> Self {
+        Self { column: schema.time_column(), only: schema.only_time_column().is_some() }
+    }
+}
+
 /// Builds the condition of one predicate.
 pub(super) struct Rewriter<'a> {
-    time_column: Option<&'a str>,
+    time: TimeSource<'a>,
     options: &'a PruneOptions,
     /// Kinds of evidence to use.
     kinds: &'a [EvidenceKind],
@@ -79,13 +97,13 @@ fn join(parts: impl Iterator<Item = String>, all: bool) -> String {
 /// in the statement.
 pub(super) fn condition(
     predicate: &BlockPredicate,
-    time_column: Option<&str>,
+    time: TimeSource<'_>,
     options: &PruneOptions,
     kinds: &[EvidenceKind],
     parameters: &mut Vec<Parameter>,
     first: usize,
 ) -> String {
-    let mut rewriter = Rewriter { time_column, options, kinds, parameters, first };
+    let mut rewriter = Rewriter { time, options, kinds, parameters, first };
     rewriter.tree(predicate).may_be_true
 }
 
@@ -110,24 +128,24 @@ impl Rewriter<'_> {
                 let Pair { may_be_true, may_be_false } = self.tree(part);
                 pair(may_be_false, may_be_true)
             }
-            BlockPredicate::TimeRange { column, start, end } if Some(column.as_str()) == self.time_column => {
+            BlockPredicate::TimeRange { column, start, end } if Some(column.as_str()) == self.time.column => {
                 let inside = [
-                    start.map(|start| self.time(CompareOp::GtEq, start)),
-                    end.map(|end| self.time(CompareOp::Lt, end)),
+                    start.map(|start| self.relation(CompareOp::GtEq, start)),
+                    end.map(|end| self.relation(CompareOp::Lt, end)),
                 ];
                 let outside = [
-                    start.map(|start| self.time(CompareOp::Lt, start)),
-                    end.map(|end| self.time(CompareOp::GtEq, end)),
+                    start.map(|start| self.relation(CompareOp::Lt, start)),
+                    end.map(|end| self.relation(CompareOp::GtEq, end)),
                 ];
                 pair(join(inside.into_iter().flatten(), true), join(outside.into_iter().flatten(), false))
             }
             BlockPredicate::Compare { column, op, value: Scalar::TimestampNs(nanos) }
-                if Some(column.as_str()) == self.time_column =>
+                if Some(column.as_str()) == self.time.column =>
             {
                 match opposite(*op) {
                     Some(opposite) => {
-                        let may_be_true = self.time(*op, *nanos);
-                        pair(may_be_true, self.time(opposite, *nanos))
+                        let may_be_true = self.relation(*op, *nanos);
+                        pair(may_be_true, self.relation(opposite, *nanos))
                     }
                     None => pair(YES, YES),
                 }
@@ -153,7 +171,7 @@ impl Rewriter<'_> {
     }
 
     /// Whether some value of the time column may stand in this relation to `nanos`.
-    fn time(&mut self, op: CompareOp, nanos: i128) -> String {
+    fn relation(&mut self, op: CompareOp, nanos: i128) -> String {
         if !self.uses(EvidenceKind::Time) {
             return YES.to_owned();
         }
@@ -166,11 +184,11 @@ impl Rewriter<'_> {
         };
         let low = |this: &mut Self| {
             let parameter = this.parameter(above, "timestamptz");
-            format!("coalesce(e.min_timestamp <= {parameter}, true)")
+            this.where_bounds_are_of_the_column(&format!("e.min_timestamp <= {parameter}"))
         };
         let high = |this: &mut Self| {
             let parameter = this.parameter(below, "timestamptz");
-            format!("coalesce(e.max_timestamp >= {parameter}, true)")
+            this.where_bounds_are_of_the_column(&format!("e.max_timestamp >= {parameter}"))
         };
         match op {
             CompareOp::Lt | CompareOp::LtEq => low(self),
@@ -180,6 +198,22 @@ impl Rewriter<'_> {
                 format!("({low} AND {})", high(self))
             }
             CompareOp::NotEq | CompareOp::DistinctFrom => YES.to_owned(),
+        }
+    }
+
+    /// A condition about the bounds, true where there are none or they are another column's: `sql::time_column` as SQL.
+    fn where_bounds_are_of_the_column(&mut self, bound: &str) -> String {
+        match self.time.column {
+            Some(column) if !self.time.only && !column.contains('\0') => {
+                let column = self.parameter(column.to_owned(), "text");
+                format!(
+                    "CASE WHEN s.summary->>'{TIME_COLUMN}' = {column} OR
+                     (s.summary->>'{TIME_COLUMN}' IS NULL AND s.created_at IS DISTINCT FROM e.created_at)
+                     THEN coalesce({bound}, true) ELSE true END"
+                )
+            }
+            Some(_) if self.time.only => format!("coalesce({bound}, true)"),
+            _ => YES.to_owned(),
         }
     }
 
@@ -251,7 +285,8 @@ mod tests {
 
     fn sql(predicate: &BlockPredicate) -> (String, usize) {
         let mut parameters = Vec::new();
-        let text = condition(predicate, Some("at"), &PruneOptions::default(), &EvidenceKind::ALL, &mut parameters, 1);
+        let time = TimeSource { column: Some("at"), only: true };
+        let text = condition(predicate, time, &PruneOptions::default(), &EvidenceKind::ALL, &mut parameters, 1);
         (text, parameters.len())
     }
 

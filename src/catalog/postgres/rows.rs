@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::instant;
 use crate::catalog::sql::{self, Commit, Commits};
-use crate::catalog::types::{Extent, Snapshot, TimeBounds};
+use crate::catalog::types::{Extent, Snapshot, TableSchema, TimeBounds};
 
 /// Columns for [`snapshot`].
 pub(super) const SNAPSHOT: &str = "s.id, s.sequence_number, s.parent_id, s.created_at, s.schema_snapshot_id, s.summary";
@@ -16,7 +16,7 @@ pub(super) const SNAPSHOT: &str = "s.id, s.sequence_number, s.parent_id, s.creat
 /// Columns for [`extent`], of `extents e` and `snapshots s`.
 pub(super) const EXTENT: &str =
     "e.id, e.object_path, e.byte_size, e.row_count, e.min_timestamp, e.max_timestamp, e.compaction_gen,
-    e.schema_snapshot_id, e.created_at, e.deleted_at, s.sequence_number";
+    e.schema_snapshot_id, e.created_at, e.deleted_at, s.sequence_number, s.summary->>'time_column', s.created_at";
 
 /// Where extents with their snapshots come from; `$1` is the tenant, `$2` the table.
 pub(super) const FROM_EXTENTS: &str = "FROM extents e LEFT JOIN manifests m ON m.id = e.manifest_id
@@ -46,11 +46,12 @@ pub(super) fn snapshot(row: &Row) -> Result<Snapshot> {
     })
 }
 
-/// An extent and when it was removed.
-pub(super) fn extent(row: &Row) -> Result<(Extent, Option<i64>)> {
+/// An extent of a table with this schema, and when it was removed.
+pub(super) fn extent(row: &Row, schema: &TableSchema) -> Result<(Extent, Option<i64>)> {
     // A removal time that cannot be expressed is still a removal, as old as can be.
     let deleted_at = time(row, 9)?.map(|t| instant::nanos(t).unwrap_or(i64::MIN));
     let sequence: Option<i64> = row.try_get(10)?;
+    let column = sql::time_column(schema, row.try_get(11)?, time(row, 8)? == time(row, 12)?);
     let extent = Extent {
         id: row.try_get(0)?,
         object_path: row.try_get(1)?,
@@ -59,6 +60,7 @@ pub(super) fn extent(row: &Row) -> Result<(Extent, Option<i64>)> {
         row_count: count(row, 3)?,
         block_count: None,
         time: TimeBounds {
+            column,
             min: time(row, 4)?.and_then(instant::widened_min),
             max: time(row, 5)?.and_then(instant::widened_max),
             exact: false,

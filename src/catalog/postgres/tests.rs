@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::connect::Server;
 use crate::catalog::runtime::block_on;
 use crate::catalog::tests::{append, attach_with, concurrency, contract, create_logs, ids, plain, processes, pruning};
-use crate::catalog::{At, AttachOptions, Catalog, Changes, PruneOptions, TableName};
+use crate::catalog::{At, AttachOptions, Catalog, Changes, PruneOptions, TableName, Which};
 use crate::predicate::{BlockPredicate, CompareOp, Scalar};
 
 /// A server in a temporary directory, stopped when dropped (or when this process dies).
@@ -141,6 +141,7 @@ fn postgres() {
     needs_storage(&server);
     original_opens_unchanged(&server);
     original_sees_what_we_append(&server);
+    bounds_without_a_name(&server);
 }
 
 /// Several processes may create the tables at the same moment.
@@ -231,8 +232,32 @@ fn original_opens_unchanged(server: &Postgres) {
     assert_eq!(kept(&part), [uuid(0x32), uuid(0x33)]);
     let next = catalog.commit(&view, &Changes::remove([uuid(0x32)])).unwrap();
     assert_eq!(ids(&*catalog, &next), [uuid(0x33)]);
-    assert!(catalog.drop_table(&name).unwrap());
+    assert!(catalog.drop_table(&name, Which::Any).unwrap());
     assert!(catalog.drop_database("otel", false).unwrap());
+}
+
+/// Rows that name no time column: the original's are of the table's first, those of earlier builds of ours of nobody knows which.
+fn bounds_without_a_name(server: &Postgres) {
+    let address = server.fresh();
+    let database = address.rsplit('/').next().unwrap();
+    server.run(database, ORIGINAL).unwrap();
+    let fields = r#"{"fields":[{"name":"at","type":"timestamp"},{"name":"seen","type":"timestamp"}]}"#;
+    server.run(database, &format!("UPDATE schema_snapshots SET arrow_schema = '{fields}'")).unwrap();
+    let catalog = attach(&address);
+    let view = catalog.table(&TableName::new("otel", "logs")).unwrap().unwrap();
+    let kept = |column: &str| {
+        let value = Scalar::TimestampNs(1_800_000_000_000_000_000);
+        let late = BlockPredicate::Compare { column: column.into(), op: CompareOp::Gt, value };
+        let pruned = catalog.prune(&view, &late, &PruneOptions::default()).unwrap();
+        let mut kept: Vec<Uuid> = pruned.extents.iter().map(|e| e.id).collect();
+        kept.sort_unstable();
+        kept
+    };
+    assert_eq!(kept("at"), [uuid(0x33)]);
+    assert_eq!(kept("seen"), [uuid(0x32), uuid(0x33)]);
+    // As our earlier builds wrote them: the extent's time is its snapshot's.
+    server.run(database, "UPDATE extents SET created_at = '2026-01-01 00:01:00Z' WHERE row_count = 4").unwrap();
+    assert_eq!(kept("at"), [uuid(0x32), uuid(0x33)]);
 }
 
 fn original_sees_what_we_append(server: &Postgres) {

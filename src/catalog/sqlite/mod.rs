@@ -20,7 +20,7 @@ use super::prune::{Cascade, EvidenceKind, Needs};
 use super::sql::{self, JsonSets};
 use super::types::{
     At, Changes, Extent, ExtentStats, RemovedExtent, Snapshot, Summary, TableColumn, TableName, TableView, Totals,
-    validate_columns, validate_name,
+    Which, validate_columns, validate_name,
 };
 use super::{Catalog, ColumnType, PruneOptions, Pruned, column_type, time};
 use crate::predicate::BlockPredicate;
@@ -91,7 +91,7 @@ impl SqliteCatalog {
         match found {
             None => Ok(None),
             Some((id, Some(snapshot), Some(schema))) => Ok(Some((id, snapshot, schema))),
-            Some(_) => Err(Failure::Ours(Error::corrupt(
+            Some(_) => Err(Failure::Ours(Error::corrupt_catalog(
                 &self.pool.display,
                 format!("table {name}"),
                 "has no current snapshot or schema",
@@ -115,7 +115,7 @@ impl SqliteCatalog {
     fn head(&self, t: &Transaction<'_>, name: &TableName) -> Outcome<Option<TableView>> {
         let Some((table_id, snapshot_id, schema_id)) = self.resolve(t, name)? else { return Ok(None) };
         let Some(snapshot) = self.snapshot_by_id(t, snapshot_id)? else {
-            return Err(Failure::Ours(Error::corrupt(
+            return Err(Failure::Ours(Error::corrupt_catalog(
                 &self.pool.display,
                 format!("table {name}"),
                 format!("its current snapshot {snapshot_id} is missing"),
@@ -190,7 +190,7 @@ impl SqliteCatalog {
             let mut statement = t.prepare_cached(&sql)?;
             let mut found = statement.query(params![self.tenant.as_bytes(), view.table_id.as_bytes()])?;
             while let Some(row) = found.next()? {
-                let (extent, deleted_at) = rows::extent(row)?;
+                let (extent, deleted_at) = rows::extent(row, &view.schema)?;
                 let committed = extent.sequence <= view.snapshot.sequence;
                 let live = commits.as_ref().is_none_or(|c| c.live_at(view.snapshot.sequence, deleted_at));
                 if committed && live {
@@ -250,8 +250,9 @@ impl SqliteCatalog {
             schema_id: head.schema.id,
             summary: Summary { extents_added: None, extents_removed: None, ..summary },
         };
-        self.insert_snapshot(t, head.table_id, &snapshot, &now_text)?;
-        self.insert_extents(t, base, &snapshot, changes, &now_text)?;
+        let time_column = head.schema.time_column();
+        self.insert_snapshot(t, head.table_id, &snapshot, time_column, &now_text)?;
+        self.insert_extents(t, base, &snapshot, changes, time_column, &now_text)?;
         let sql =
             "UPDATE tables SET current_snapshot_id = ?1 WHERE id = ?2 AND tenant_id = ?3 AND current_snapshot_id = ?4";
         let (new, old) = (snapshot.id.as_bytes(), head.snapshot.id.as_bytes());
@@ -276,11 +277,18 @@ impl SqliteCatalog {
         Ok(())
     }
 
-    fn insert_snapshot(&self, t: &Transaction<'_>, table: Uuid, snapshot: &Snapshot, now: &str) -> Outcome<()> {
+    fn insert_snapshot(
+        &self,
+        t: &Transaction<'_>,
+        table: Uuid,
+        snapshot: &Snapshot,
+        time_column: Option<&str>,
+        now: &str,
+    ) -> Outcome<()> {
         let summary = if snapshot.parent.is_none() {
             serde_json::json!({ "operation": sql::BOOTSTRAP })
         } else {
-            sql::summary_to_json(&snapshot.operation, &snapshot.summary)
+            sql::summary_to_json(&snapshot.operation, &snapshot.summary, time_column)
         };
         t.prepare_cached(
             "INSERT INTO snapshots (id, table_id, parent_id, sequence_number, schema_snapshot_id, summary, created_at, tenant_id)
@@ -305,6 +313,7 @@ impl SqliteCatalog {
         base: &TableView,
         snapshot: &Snapshot,
         changes: &Changes,
+        time_column: Option<&str>,
         now: &str,
     ) -> Outcome<()> {
         let manifest = Uuid::new_v4();
@@ -330,6 +339,7 @@ impl SqliteCatalog {
         )?;
         for extent in &changes.append {
             let written = &extent.written;
+            let (min, max) = extent.time_bounds(time_column).unzip();
             let stats =
                 if written.column_stats.is_object() { written.column_stats.to_string() } else { "{}".to_owned() };
             insert.execute(params![
@@ -340,8 +350,8 @@ impl SqliteCatalog {
                 written.object_path,
                 integer(written.byte_size),
                 integer(written.row_count),
-                written.min_timestamp_nanos.map(time::to_rfc3339),
-                written.max_timestamp_nanos.map(time::to_rfc3339),
+                min.map(time::to_rfc3339),
+                max.map(time::to_rfc3339),
                 stats,
                 extent.compaction_gen,
                 now,
@@ -455,7 +465,12 @@ impl Catalog for SqliteCatalog {
         })
     }
 
-    fn create_table(&self, name: &TableName, columns: &[TableColumn]) -> Result<Option<TableView>> {
+    fn create_table(
+        &self,
+        name: &TableName,
+        columns: &[TableColumn],
+        replaces: Option<Uuid>,
+    ) -> Result<Option<TableView>> {
         self.writable()?;
         validate_name("table", &name.table)?;
         validate_columns(name, columns, self.type_names(), |t| self.supports_type(t))?;
@@ -466,8 +481,10 @@ impl Catalog for SqliteCatalog {
                     name.database
                 ))));
             };
-            if self.resolve(t, name)?.is_some() {
-                return Ok(None);
+            match self.resolve(t, name)? {
+                Some((id, _, _)) if replaces == Some(id) => Self::delete_table(t, id)?,
+                Some(_) => return Ok(None),
+                None => {}
             }
             let (table_id, schema_id) = (Uuid::new_v4(), Uuid::new_v4());
             let now = time::now_nanos();
@@ -486,7 +503,7 @@ impl Catalog for SqliteCatalog {
                 schema_id,
                 summary: Summary::default(),
             };
-            self.insert_snapshot(t, table_id, &snapshot, &now_text)?;
+            self.insert_snapshot(t, table_id, &snapshot, None, &now_text)?;
             t.execute(
                 "UPDATE tables SET current_snapshot_id = ?1, schema_snapshot_id = ?2 WHERE id = ?3",
                 params![snapshot.id.as_bytes(), schema_id.as_bytes(), table_id.as_bytes()],
@@ -495,11 +512,11 @@ impl Catalog for SqliteCatalog {
         })
     }
 
-    fn drop_table(&self, name: &TableName) -> Result<bool> {
+    fn drop_table(&self, name: &TableName, which: Which<'_>) -> Result<bool> {
         self.writable()?;
         self.pool.transaction(true, |t| match self.resolve(t, name)? {
-            Some((id, _, _)) => Self::delete_table(t, id).map(|()| true),
-            None => Ok(false),
+            Some((id, snapshot, schema)) if which.is(id, snapshot, schema) => Self::delete_table(t, id).map(|()| true),
+            _ => Ok(false),
         })
     }
 
@@ -537,18 +554,18 @@ impl Catalog for SqliteCatalog {
 
     fn prune(&self, view: &TableView, predicate: &BlockPredicate, options: &PruneOptions) -> Result<Pruned> {
         let needs = Needs::of(predicate);
-        let cascade = Cascade { predicate, needs: &needs, time_column: view.schema.time_column(), options };
+        let cascade = Cascade { predicate, needs: &needs, options };
         let mut pruned = Pruned::default();
         self.each_extent(view, |extent, row| {
             pruned.counts.extents_considered += 1;
             // The text of the statistics is only fetched for extents that the bounds leave.
-            let ruled_out = if !cascade.keeps_time(extent.row_count, extent.time) {
+            let ruled_out = if !cascade.keeps_time(extent.row_count, extent.time.facts()) {
                 Some(EvidenceKind::Time)
             } else if needs.is_empty() {
                 None
             } else {
                 let text = row.get_ref(rows::STATS)?.as_str_or_null().unwrap_or(None).unwrap_or("");
-                cascade.ruled_out_by(extent.row_count, extent.time, &JsonSets::parse(text, &needs))
+                cascade.ruled_out_by(extent.row_count, extent.time.facts(), &JsonSets::parse(text, &needs))
             };
             match ruled_out {
                 Some(kind) => pruned.counts.skip(kind, 1),
@@ -581,16 +598,18 @@ impl Catalog for SqliteCatalog {
 
     fn removed_extents(&self, name: &TableName) -> Result<Vec<RemovedExtent>> {
         self.pool.transaction(false, |t| {
-            let Some((id, _, _)) = self.resolve(t, name)? else {
+            let Some((id, _, schema)) = self.resolve(t, name)? else {
                 return Err(Failure::Ours(Error::InvalidInput(format!("table {name} does not exist"))));
             };
+            let schema = self.schema(t, name, schema)?;
             let sql = format!(
                 "SELECT {} FROM extents e LEFT JOIN manifests m ON m.id = e.manifest_id LEFT JOIN snapshots s ON s.id = m.snapshot_id
                  WHERE e.tenant_id = ?1 AND e.table_id = ?2 AND e.deleted_at IS NOT NULL ORDER BY e.deleted_at",
                 rows::EXTENT
             );
             let mut statement = t.prepare_cached(&sql)?;
-            let found = statement.query_map(params![self.tenant.as_bytes(), id.as_bytes()], rows::extent)?;
+            let parameters = params![self.tenant.as_bytes(), id.as_bytes()];
+            let found = statement.query_map(parameters, |row| rows::extent(row, &schema))?;
             let mut removed = Vec::new();
             for row in found {
                 let (extent, deleted_at) = row?;

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::catalog::sql::{self, Commit, Commits};
 use crate::catalog::time;
-use crate::catalog::types::{Extent, Snapshot, TimeBounds};
+use crate::catalog::types::{Extent, Snapshot, TableSchema, TimeBounds};
 
 /// Columns for [`snapshot`].
 pub(super) const SNAPSHOT: &str = "id, sequence_number, parent_id, created_at, schema_snapshot_id, summary";
@@ -14,10 +14,10 @@ pub(super) const SNAPSHOT: &str = "id, sequence_number, parent_id, created_at, s
 /// Columns for [`extent`], of `extents e` and `snapshots s`; the last one is [`STATS`].
 pub(super) const EXTENT: &str =
     "e.id, e.object_path, e.byte_size, e.row_count, e.min_timestamp, e.max_timestamp, e.compaction_gen,
-    e.schema_snapshot_id, e.created_at, e.deleted_at, s.sequence_number, e.column_stats";
+    e.schema_snapshot_id, e.created_at, e.deleted_at, s.sequence_number, s.summary, s.created_at, e.column_stats";
 
 /// Number of `column_stats` in [`EXTENT`].
-pub(super) const STATS: usize = 11;
+pub(super) const STATS: usize = 13;
 
 /// A UUID stored as 16 bytes (or, leniently, as text).
 pub(super) fn uuid(row: &Row<'_>, column: usize) -> Result<Uuid> {
@@ -63,12 +63,21 @@ pub(super) fn snapshot(row: &Row<'_>) -> Result<Snapshot> {
     })
 }
 
-/// An extent and when it was removed.
-pub(super) fn extent(row: &Row<'_>) -> Result<(Extent, Option<i64>)> {
+/// The column that the summary of a snapshot names.
+fn named_time_column(summary: Option<&str>) -> Option<String> {
+    let summary: Value = serde_json::from_str(summary.filter(|text| text.contains(sql::TIME_COLUMN))?).ok()?;
+    summary.get(sql::TIME_COLUMN)?.as_str().map(str::to_owned)
+}
+
+/// An extent of a table with this schema, and when it was removed.
+pub(super) fn extent(row: &Row<'_>, schema: &TableSchema) -> Result<(Extent, Option<i64>)> {
     // A removal time that cannot be read is still a removal, as old as can be.
     let deleted = !matches!(row.get_ref(9)?, rusqlite::types::ValueRef::Null);
     let deleted_at = if deleted { Some(instant(row, 9)?.unwrap_or(i64::MIN)) } else { None };
     let sequence: Option<i64> = row.get(10)?;
+    let named = named_time_column(row.get_ref(11)?.as_str_or_null().unwrap_or(None));
+    let same_clock = row.get_ref(8)? == row.get_ref(12)?;
+    let column = sql::time_column(schema, named, same_clock);
     let extent = Extent {
         id: uuid(row, 0)?,
         object_path: row.get(1)?,
@@ -76,7 +85,7 @@ pub(super) fn extent(row: &Row<'_>) -> Result<(Extent, Option<i64>)> {
         byte_size: count(row, 2)?,
         row_count: count(row, 3)?,
         block_count: None,
-        time: TimeBounds { min: instant(row, 4)?, max: instant(row, 5)?, exact: true },
+        time: TimeBounds { column, min: instant(row, 4)?, max: instant(row, 5)?, exact: true },
         compaction_gen: u32::try_from(row.get::<_, i64>(6)?).unwrap_or(0),
         schema_id: optional_uuid(row, 7)?.unwrap_or_default(),
         created_at: instant(row, 8)?.unwrap_or(0),

@@ -7,32 +7,34 @@ use uuid::Uuid;
 
 use super::*;
 use crate::Error;
-use crate::catalog::{At, Removal, Transaction};
+use crate::catalog::{At, PruneOptions, Removal, Transaction, Which};
+use crate::predicate::{BlockPredicate, CompareOp, Scalar};
+use crate::stats::extent::TimeRange;
 
 pub(in crate::catalog) fn tables_come_and_go(catalog: &dyn Catalog) {
     assert_eq!(catalog.databases().unwrap(), Vec::<String>::new());
     assert!(catalog.table(&logs()).unwrap().is_none());
-    assert!(catalog.create_table(&logs(), &columns()).is_err(), "the database does not exist yet");
+    assert!(catalog.create_table(&logs(), &columns(), None).is_err(), "the database does not exist yet");
     assert!(catalog.create_database("otel").unwrap());
     assert!(!catalog.create_database("otel").unwrap());
-    let view = catalog.create_table(&logs(), &columns()).unwrap().unwrap();
+    let view = catalog.create_table(&logs(), &columns(), None).unwrap().unwrap();
     assert_eq!(view.snapshot.sequence, 0);
     assert_eq!(view.schema.columns, columns());
-    assert!(catalog.create_table(&logs(), &columns()).unwrap().is_none());
+    assert!(catalog.create_table(&logs(), &columns(), None).unwrap().is_none());
     let odd = TableName::new("otel", "Ünï.1");
-    catalog.create_table(&odd, &columns()[..1]).unwrap().unwrap();
+    catalog.create_table(&odd, &columns()[..1], None).unwrap().unwrap();
     assert_eq!(catalog.tables("otel").unwrap(), ["logs", "Ünï.1"]);
     assert_eq!(catalog.tables("none").unwrap(), Vec::<String>::new());
     let error = catalog.drop_database("otel", false).unwrap_err().to_string();
     assert!(error.contains("2 tables"), "{error}");
 
     append(catalog, vec![plain(DAY_ONE)]);
-    assert!(catalog.drop_table(&logs()).unwrap());
-    assert!(!catalog.drop_table(&logs()).unwrap());
+    assert!(catalog.drop_table(&logs(), Which::Any).unwrap());
+    assert!(!catalog.drop_table(&logs(), Which::Any).unwrap());
     assert!(catalog.table(&logs()).unwrap().is_none());
     assert_eq!(catalog.tables("otel").unwrap(), ["Ünï.1"]);
     // A new table of the same name is another one: empty, and not to be committed to with the old view.
-    let again = catalog.create_table(&logs(), &columns()).unwrap().unwrap();
+    let again = catalog.create_table(&logs(), &columns(), None).unwrap().unwrap();
     assert_ne!(again.table_id, view.table_id);
     assert!(ids(catalog, &again).is_empty());
     assert!(matches!(catalog.commit(&view, &Changes::append(vec![plain(1)])), Err(Error::Conflict { .. })));
@@ -137,7 +139,7 @@ pub(in crate::catalog) fn columns_are_added_once(catalog: &dyn Catalog) {
     assert_eq!(catalog.table(&logs()).unwrap().unwrap().schema.columns[5].name, "region");
     let unsupported = [TableColumn::new("n", ColumnType::Decimal(4, 2))];
     if !catalog.supports_type(&unsupported[0].column_type) {
-        let error = catalog.create_table(&TableName::new("otel", "x"), &unsupported).unwrap_err().to_string();
+        let error = catalog.create_table(&TableName::new("otel", "x"), &unsupported, None).unwrap_err().to_string();
         assert!(error.contains("decimal(4,2)") && error.contains("vector(N)"), "{error}");
     }
 }
@@ -175,10 +177,11 @@ pub(in crate::catalog) fn transactions_commit_once_per_table(catalog: Arc<dyn Ca
     let id_b = b.written.extent_id;
     transaction.change(&logs(), Changes::append(vec![a.clone()])).unwrap();
     append(&*catalog, vec![plain(9)]);
-    assert_eq!(transaction.view(&logs()).unwrap().unwrap().snapshot.sequence, 0, "reads stay at the first view");
+    let seen = transaction.table(&logs()).unwrap().unwrap();
+    assert_eq!((seen.view.snapshot.sequence, seen.committed), (0, true), "reads stay at the first view");
     transaction.change(&logs(), Changes::append(vec![b])).unwrap();
     transaction.change(&logs(), Changes::remove([id_b])).unwrap();
-    assert_eq!(transaction.pending(&logs()).unwrap().append.len(), 1);
+    assert_eq!(transaction.table(&logs()).unwrap().unwrap().pending.append.len(), 1);
     let views = transaction.commit().unwrap();
     assert_eq!(views.len(), 1);
     assert_eq!(views[0].snapshot.sequence, 2);
@@ -191,6 +194,151 @@ pub(in crate::catalog) fn transactions_commit_once_per_table(catalog: Arc<dyn Ca
     assert!(nowhere.change(&TableName::new("otel", "none"), Changes::default()).is_err());
 }
 
+/// Creation and removal wait for COMMIT, and a rollback has nothing to undo.
+pub(in crate::catalog) fn transactions_create_and_drop(catalog: Arc<dyn Catalog>) {
+    let begin = || Transaction::new(Arc::clone(&catalog));
+    let names = || catalog.tables("otel").unwrap();
+    let old = create_logs(&*catalog);
+    append(&*catalog, vec![plain(1)]);
+    let fresh = TableName::new("otel", "fresh");
+
+    let mut transaction = begin();
+    assert!(transaction.create(&fresh, &columns(), false).unwrap());
+    assert!(!transaction.create(&fresh, &columns(), false).unwrap());
+    assert!(transaction.create(&TableName::new("otel", ""), &columns(), false).is_err());
+    assert!(transaction.create(&TableName::new("otel", "twice"), &[columns(), columns()].concat(), false).is_err());
+    transaction.change(&fresh, Changes::append(vec![plain(1)])).unwrap();
+    transaction.change(&fresh, Changes::add_column(TableColumn::new("late", ColumnType::Int))).unwrap();
+    let seen = transaction.table(&fresh).unwrap().unwrap();
+    assert_eq!((seen.committed, seen.view.schema.columns.len(), seen.pending.append.len()), (false, 6, 1));
+    assert!(transaction.drop_table(&logs()).unwrap());
+    assert!(!transaction.drop_table(&logs()).unwrap());
+    assert!(transaction.table(&logs()).unwrap().is_none());
+    assert!(transaction.change(&logs(), Changes::append(vec![plain(1)])).is_err());
+    assert_eq!(transaction.names("otel").unwrap(), ["fresh"]);
+    assert_eq!(names(), ["logs"], "others see nothing of it");
+    drop(transaction);
+    assert_eq!(names(), ["logs"]);
+    assert_eq!(catalog.table(&logs()).unwrap().unwrap().table_id, old.table_id);
+
+    // Dropped and created again, with other columns: one table of that name at any time, and it is the new one.
+    let mut transaction = begin();
+    assert!(transaction.drop_table(&logs()).unwrap());
+    assert!(transaction.create(&logs(), &columns()[..2], false).unwrap());
+    transaction.change(&logs(), Changes::append(vec![plain(7), plain(8)])).unwrap();
+    transaction.create(&fresh, &columns(), false).unwrap();
+    transaction.drop_table(&fresh).unwrap();
+    transaction.commit().unwrap();
+    let new = catalog.table(&logs()).unwrap().unwrap();
+    assert_ne!(new.table_id, old.table_id);
+    assert_eq!((new.schema.columns.len(), ids(&*catalog, &new).len()), (2, 2));
+    assert_eq!(names(), ["logs"]);
+    let snapshots = catalog.snapshots(&logs()).unwrap();
+    assert_eq!(snapshots.first().unwrap().parent, None);
+    assert_eq!(snapshots.len(), 2, "those of the table before are not its");
+
+    // What somebody else did meanwhile stays: their table of the same name, and the one that replaced the dropped one.
+    let mut creates = begin();
+    creates.create(&fresh, &columns(), false).unwrap();
+    creates.change(&fresh, Changes::append(vec![plain(1)])).unwrap();
+    let theirs = catalog.create_table(&fresh, &columns(), None).unwrap().unwrap();
+    assert!(matches!(creates.commit(), Err(Error::Conflict { .. })));
+    let mut drops = begin();
+    drops.drop_table(&fresh).unwrap();
+    catalog.drop_table(&fresh, Which::Any).unwrap();
+    let again = catalog.create_table(&fresh, &columns(), None).unwrap().unwrap();
+    assert_ne!(theirs.table_id, again.table_id);
+    drops.commit().unwrap();
+    assert_eq!(catalog.table(&fresh).unwrap().unwrap().table_id, again.table_id);
+
+    // IF NOT EXISTS appends to a table that has the columns, whoever made it first.
+    let other = TableName::new("otel", "other");
+    let mut first = begin();
+    let mut second = begin();
+    let mut odd = begin();
+    first.create(&other, &columns(), true).unwrap();
+    second.create(&other, &columns()[..3], true).unwrap();
+    odd.create(&other, &[TableColumn::new("at", ColumnType::Int)], true).unwrap();
+    for transaction in [&mut first, &mut second, &mut odd] {
+        transaction.change(&other, Changes::append(vec![plain(1)])).unwrap();
+    }
+    first.commit().unwrap();
+    second.commit().unwrap();
+    assert!(matches!(odd.commit(), Err(Error::Conflict { .. })));
+    let view = catalog.table(&other).unwrap().unwrap();
+    assert_eq!(ids(&*catalog, &view).len(), 2);
+
+    let mut transaction = begin();
+    transaction.create(&TableName::new("otel", "new"), &columns(), false).unwrap();
+    assert!(transaction.drop_database("otel", false).is_err());
+    assert!(transaction.drop_database("otel", true).unwrap());
+    assert_eq!(catalog.databases().unwrap(), Vec::<String>::new());
+}
+
+/// A table is dropped by what it is.
+pub(in crate::catalog) fn drops_are_of_identities(catalog: &dyn Catalog) {
+    let v0 = create_logs(catalog);
+    let other = TableView { table_id: Uuid::new_v4(), ..v0.clone() };
+    assert!(!catalog.drop_table(&logs(), Which::Table(other.table_id)).unwrap());
+    assert!(!catalog.drop_table(&logs(), Which::Unchanged(&other)).unwrap());
+    assert!(catalog.create_table(&logs(), &columns(), Some(other.table_id)).unwrap().is_none());
+    let v1 = append(catalog, vec![plain(1)]);
+    assert!(!catalog.drop_table(&logs(), Which::Unchanged(&v0)).unwrap(), "somebody's rows are in it");
+    let region = Changes::add_column(TableColumn::new("region", ColumnType::String));
+    let v2 = catalog.commit(&v1, &region).unwrap();
+    assert!(!catalog.drop_table(&logs(), Which::Unchanged(&v1)).unwrap(), "it has another column");
+    assert_eq!(ids(catalog, &v2).len(), 1);
+    assert!(catalog.drop_table(&logs(), Which::Unchanged(&v2)).unwrap());
+    let again = catalog.create_table(&logs(), &columns(), Some(v2.table_id)).unwrap().unwrap();
+    assert!(catalog.drop_table(&logs(), Which::Table(again.table_id)).unwrap());
+}
+
+/// Bounds are those of the column they name, in whichever order the rows were written and whichever columns they had.
+pub(in crate::catalog) fn bounds_name_their_column(catalog: &dyn Catalog) {
+    catalog.create_database("otel").unwrap();
+    let timestamp = |name: &str| TableColumn::new(name, ColumnType::Timestamp);
+    catalog.create_table(&logs(), &[timestamp("ts"), timestamp("seen")], None).unwrap().unwrap();
+    let with = |ranges: &[(&str, TimeRange)]| {
+        let mut new = plain(0);
+        new.written.time_ranges = ranges.iter().map(|(name, range)| ((*name).to_owned(), *range)).collect();
+        new
+    };
+    let day = |n: i64| TimeRange::Known(DAY_ONE + n * 24 * HOUR, DAY_ONE + n * 24 * HOUR + 5_000);
+    let both = with(&[("ts", day(0)), ("seen", day(100))]);
+    let only_seen = with(&[("seen", day(100))]);
+    let no_value = with(&[("ts", TimeRange::Empty), ("seen", day(0))]);
+    let unknown = with(&[("ts", TimeRange::Unknown), ("seen", day(0))]);
+    let reversed = with(&[("ts", TimeRange::Known(5, 4))]);
+    let expected_of = |extent: &NewExtent| extent.written.extent_id;
+    let [a, b, c, d, e] = [&both, &only_seen, &no_value, &unknown, &reversed].map(expected_of);
+    append(catalog, vec![both, only_seen]);
+    let view = append(catalog, vec![no_value, unknown, reversed]);
+    let kept = |column: &str, op, nanos: i64| {
+        let value = Scalar::TimestampNs(i128::from(nanos));
+        let predicate = BlockPredicate::Compare { column: column.into(), op, value };
+        let pruned = catalog.prune(&view, &predicate, &PruneOptions::default()).unwrap();
+        let mut kept: Vec<Uuid> = pruned.extents.iter().map(|extent| extent.id).collect();
+        kept.sort_unstable();
+        kept
+    };
+    let sorted = |mut ids: Vec<Uuid>| {
+        ids.sort_unstable();
+        ids
+    };
+    let middle = DAY_ONE + 50 * 24 * HOUR;
+    assert_eq!(kept("ts", CompareOp::Lt, middle), sorted(vec![a, b, c, d, e]));
+    assert_eq!(kept("ts", CompareOp::Gt, middle), sorted(vec![b, c, d, e]), "the bounds of ts still rule out");
+    for op in [CompareOp::Lt, CompareOp::Gt] {
+        assert!(kept("seen", op, middle).contains(&a) && kept("seen", op, middle).contains(&b), "{op:?}");
+    }
+    let extents = catalog.extents(&view).unwrap();
+    let of_a = extents.iter().find(|extent| extent.id == a).unwrap();
+    assert_eq!(of_a.time.column.as_deref(), Some("ts"));
+    // A removal finds its extent by its bounds, whichever column they are of.
+    let left = catalog.commit(&view, &Changes::remove([of_a])).unwrap();
+    assert_eq!(ids(catalog, &left), sorted(vec![b, c, d, e]));
+}
+
 /// Everything above, each on a fresh store.
 pub(in crate::catalog) fn all(fresh: impl Fn() -> Arc<dyn Catalog>) {
     tables_come_and_go(&*fresh());
@@ -199,6 +347,9 @@ pub(in crate::catalog) fn all(fresh: impl Fn() -> Arc<dyn Catalog>) {
     columns_are_added_once(&*fresh());
     statistics_read_back(&*fresh());
     transactions_commit_once_per_table(fresh());
+    transactions_create_and_drop(fresh());
+    drops_are_of_identities(&*fresh());
+    bounds_name_their_column(&*fresh());
 }
 
 #[test]
@@ -218,18 +369,19 @@ fn read_only_and_pinned_stores_refuse_changes() {
     let address = dir.path().to_str().unwrap();
     let catalog = attach(address);
     create_logs(&*catalog);
-    append(&*catalog, vec![plain(1)]);
+    let middle = append(&*catalog, vec![plain(1)]);
     let view = append(&*catalog, vec![plain(2)]);
     for options in [
         AttachOptions { read_only: true, ..AttachOptions::default() },
-        AttachOptions { snapshot: Some(1), ..AttachOptions::default() },
+        AttachOptions { at: At::Version(1), ..AttachOptions::default() },
+        AttachOptions { at: At::Timestamp(middle.snapshot.created_at), ..AttachOptions::default() },
     ] {
         let other = open(address, &options).unwrap();
         assert!(other.read_only());
         assert!(other.commit(&view, &Changes::append(vec![plain(3)])).is_err());
         assert!(other.create_database("x").is_err());
-        assert!(other.drop_table(&logs()).is_err());
-        let expected = options.snapshot.unwrap_or(2);
+        assert!(other.drop_table(&logs(), Which::Any).is_err());
+        let expected = if options.at == At::Head { 2 } else { 1 };
         let seen = other.table(&logs()).unwrap().unwrap();
         assert_eq!(seen.snapshot.sequence, expected);
         assert_eq!(ids(&*other, &seen).len() as u64, expected);

@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::{AttachOptions, Catalog, Changes, ColumnType, NewExtent, TableColumn, TableName, TableView, open};
 use crate::format::ExtentWriteResult;
+use crate::stats::extent::TimeRange;
 
 /// An hour in nanoseconds.
 pub(super) const HOUR: i64 = 3_600_000_000_000;
@@ -51,7 +52,7 @@ pub(super) fn attach_with(address: &str) -> Arc<dyn Catalog> {
 /// `otel.logs` in `catalog`.
 pub(super) fn create_logs(catalog: &dyn Catalog) -> TableView {
     catalog.create_database("otel").unwrap();
-    catalog.create_table(&logs(), &columns()).unwrap().unwrap()
+    catalog.create_table(&logs(), &columns(), None).unwrap().unwrap()
 }
 
 /// An extent with the given time bounds and statistics.
@@ -64,8 +65,7 @@ pub(super) fn extent(rows: u64, min: i64, max: i64, column_stats: serde_json::Va
             byte_size: rows * 10,
             row_count: rows,
             block_count: 1,
-            min_timestamp_nanos: Some(min),
-            max_timestamp_nanos: Some(max),
+            time_ranges: BTreeMap::from([("at".to_owned(), TimeRange::Known(min, max))]),
             present_paths: None,
             column_stats,
         },

@@ -160,8 +160,9 @@ pub(in crate::catalog) fn never_loses_a_row(catalog: &dyn Catalog, seed: u64, pr
             let rows: Vec<Row> = (0..=random.below(3)).map(|_| row(&mut random)).collect();
             let times = || rows.iter().filter_map(|r| r.0);
             let mut new = extent(rows.len() as u64, 0, 0, stats(&rows, &mut random));
-            new.written.min_timestamp_nanos = times().min();
-            new.written.max_timestamp_nanos = times().max();
+            let range =
+                times().min().zip(times().max()).map_or(TimeRange::Empty, |(min, max)| TimeRange::Known(min, max));
+            new.written.time_ranges.insert("at".to_owned(), range);
             contents.push((new.written.extent_id, batch(&rows)));
             extents.push(new);
         }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
+use arrow::array::{
+    ArrayRef, AsArray, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray, TimestampNanosecondArray,
+};
 use arrow::datatypes::{Int64Type, TimestampMicrosecondType};
 
 use super::support::{copy_of, read_all};
@@ -12,7 +14,7 @@ use crate::dendro::{
     TsRange, write_archive,
 };
 use crate::format::parquet::ParquetFormat;
-use crate::predicate::{Evidence, Scalar};
+use crate::predicate::{BlockPredicate, CompareOp, Evidence, Scalar};
 
 fn opened(snapshot: &Snapshot) -> u64 {
     snapshot.counters().segments_opened.load(Ordering::Relaxed)
@@ -186,4 +188,39 @@ fn a_sampled_schema_never_drops_a_column_silently() {
     let all = snapshot.table_schema(&table, &ParquetFormat, SchemaScope::All, &TimeColumnChoice::Infer).unwrap();
     assert!(all.exact);
     assert_eq!(read_all(snapshot.open_segment(&all, segment, &ParquetFormat).unwrap().as_ref())[0].num_rows(), 1);
+}
+
+/// A table of microseconds over a segment of nanoseconds, as a sampled schema may have it.
+#[test]
+fn evidence_does_not_speak_through_a_cast_that_rounds() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, seen: ArrayRef, at: ArrayRef| {
+        let path = dir.path().join(name);
+        let batch = RecordBatch::try_from_iter([("at", at), ("seen", seen)]).unwrap();
+        write_archive(&path, batch.schema(), ArchiveWriteOptions::new("s", "at"), [Ok(batch)]).unwrap();
+        Archive::open(&path).unwrap().snapshot().unwrap()
+    };
+    let micros: ArrayRef = Arc::new(TimestampMicrosecondArray::from(vec![1_i64, 1]));
+    let nanos: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![1_500_i64, 1_500]));
+    let coarse = write("coarse.dendro", Arc::clone(&micros), micros);
+    let fine = write("fine.dendro", Arc::clone(&nanos), nanos);
+    let choice = TimeColumnChoice::Named("at".into());
+    let table = coarse.catalog().unwrap().table(&Selection::default()).unwrap();
+    let schema = coarse.table_schema(&table, &ParquetFormat, SchemaScope::All, &choice).unwrap();
+
+    let table = fine.catalog().unwrap().table(&Selection::default()).unwrap();
+    let extent = fine.open_segment(&schema, &table.segments()[0], &ParquetFormat).unwrap();
+    let batch = &read_all(extent.as_ref())[0];
+    assert_eq!(batch["seen"].as_primitive::<TimestampMicrosecondType>().values(), &[1, 1]);
+    let wall = batch["wall_ts"].as_primitive::<arrow::datatypes::TimestampNanosecondType>();
+    assert_eq!(wall.values(), &[1_500, 1_500], "the wall clock is that of the segment's own unit");
+    let block = crate::format::BlockId(0);
+    for column in ["seen", "at"] {
+        let value = Scalar::TimestampNs(1_000);
+        let equal = BlockPredicate::Compare { column: column.into(), op: CompareOp::Eq, value };
+        assert!(!extent.evaluate_block(block, &equal).unwrap().skips(), "{column}");
+        assert!(extent.pruned_blocks(&equal).unwrap().contains(&block), "{column}");
+        assert!(extent.candidate_rows(block, &equal).unwrap().row_count() > 0, "{column}");
+    }
+    assert_eq!(extent.block_evidence(block).unwrap().column("seen"), None);
 }

@@ -2,9 +2,48 @@
 #include "arrow_bridge.hpp"
 
 #include "duckdb/common/arrow/arrow_converter.hpp"
+#include "duckdb/common/arrow/schema_metadata.hpp"
 #include "duckdb/function/table/arrow/arrow_duck_schema.hpp"
 
 namespace pensieve {
+
+namespace {
+
+//! Whether a field of a Parquet file, or one within it, has an id.
+bool HasFieldId(const ::ArrowSchema &schema) {
+	if (!ArrowSchemaMetadata(schema.metadata).GetOption("PARQUET:field_id").empty()) {
+		return true;
+	}
+	for (int64_t i = 0; i < schema.n_children; i++) {
+		if (HasFieldId(*schema.children[i])) {
+			return true;
+		}
+	}
+	return false;
+}
+
+void SetFieldIds(MultiFileColumnDefinition &column, const ::ArrowSchema &schema) {
+	auto id = Value(ArrowSchemaMetadata(schema.metadata).GetOption("PARQUET:field_id"));
+	if (auto number = id.DefaultTryCastAs(LogicalType::INTEGER)) {
+		column.identifier = *number;
+	}
+	// DuckDB's entries of a MAP are Arrow's: a struct of key and value; an extension type has no fields of its own
+	for (idx_t i = 0; i < column.children.size() && i < NumericCast<idx_t>(schema.n_children); i++) {
+		SetFieldIds(column.children[i], *schema.children[i]);
+	}
+}
+
+//! The column as DuckDB's multi-file reader describes it, with the ids that the file gives it and its fields.
+MultiFileColumnDefinition DefineColumn(const string &name, const LogicalType &type, const ::ArrowSchema &schema) {
+	if (!HasFieldId(schema)) {
+		return MultiFileColumnDefinition::CreateFromNameAndType(Identifier(name), type);
+	}
+	auto result = MultiFileColumnDefinition::CreateNested(Identifier(name), type);
+	SetFieldIds(result, schema);
+	return result;
+}
+
+} // namespace
 
 ArrowColumns ReadArrowSchema(ClientContext &context, ArrowSchemaWrapper &schema, const string &file) {
 	ArrowColumns result;
@@ -37,18 +76,26 @@ ArrowColumns ReadArrowSchema(ClientContext &context, ArrowSchemaWrapper &schema,
 			result.types.push_back(type->GetDuckType(true));
 			result.arrow_types.push_back(shared_ptr<ArrowType>(type.release()));
 			shared_ptr<ArrowType> dictionary;
-			if (child.format && string(child.format) == "u" && !child.dictionary && !child.metadata &&
+			if (child.format && string(child.format) == "u" && !child.dictionary &&
+			    !ArrowSchemaMetadata(child.metadata).HasExtension() &&
 			    result.types.back().id() == LogicalTypeId::VARCHAR) {
 				dictionary = make_shared_ptr<ArrowType>(LogicalType::INTEGER);
 				dictionary->SetDictionary(ArrowType::GetArrowLogicalType(context, child));
 			}
 			result.dictionary_types.push_back(std::move(dictionary));
+			result.unreadable.emplace_back();
 		} catch (std::exception &error) {
-			throw NotImplementedException("Cannot read column \"%s\" of \"%s\": DuckDB has no type for Arrow format "
-			                              "'%s' (%s); select the other columns "
-			                              "after rewriting the file without it",
-			                              name, file, child.format ? child.format : "", ErrorData(error).RawMessage());
+			result.types.resize(result.names.size());
+			result.arrow_types.resize(result.names.size());
+			result.types.push_back(LogicalType::VARCHAR);
+			result.arrow_types.push_back(make_shared_ptr<ArrowType>(LogicalType::VARCHAR));
+			result.dictionary_types.emplace_back();
+			result.unreadable.push_back(
+			    StringUtil::Format("%s: column \"%s\" cannot be read: DuckDB has no type for Arrow format '%s' (%s); "
+			                       "select the other columns",
+			                       file, name, child.format ? child.format : "", ErrorData(error).RawMessage()));
 		}
+		result.definitions.push_back(DefineColumn(name, result.types.back(), child));
 		result.names.push_back(std::move(name));
 	}
 	return result;
@@ -179,6 +226,9 @@ buffer_ptr<DictionaryEntry> ArrowBatch::TextDictionary(idx_t column, const Arrow
 
 void ArrowBatch::Convert(idx_t column, const ArrowColumns &columns, idx_t index, idx_t offset, idx_t size,
                          Vector &target) {
+	if (!columns.unreadable[index].empty()) {
+		throw NotImplementedException(columns.unreadable[index]);
+	}
 	auto &parent = array->arrow_array;
 	auto &child = *parent.children[column];
 	auto &type = columns.TypeOf(index, child);

@@ -3,6 +3,7 @@
 
 #include "duckdb/common/arrow/arrow_converter.hpp"
 #include "duckdb/execution/physical_plan_generator.hpp"
+#include "duckdb/logging/logger.hpp"
 #include "duckdb/main/attached_database.hpp"
 #include "duckdb/main/config.hpp"
 #include "duckdb/parser/parsed_data/alter_table_info.hpp"
@@ -138,24 +139,12 @@ class StoreTransactionManager : public TransactionManager {
 	unordered_map<Transaction *, unique_ptr<StoreTransaction>> transactions;
 };
 
-string AtText(const EntryLookupInfo &lookup) {
+string AtOf(const EntryLookupInfo &lookup) {
 	auto at = lookup.GetAtClause();
 	if (!at) {
 		return string();
 	}
-	auto &value = at->GetValue();
-	if (value.IsNull()) {
-		throw BinderException("AT (%s => NULL) names no snapshot", at->Unit().GetIdentifierName());
-	}
-	if (at->Unit() == "version") {
-		return "version:" + std::to_string(UBigIntValue::Get(value.DefaultCastAs(LogicalType::UBIGINT)));
-	}
-	if (at->Unit() == "timestamp") {
-		// an instant: a TIMESTAMP is taken as UTC
-		auto instant = value.DefaultCastAs(LogicalType::TIMESTAMP_TZ);
-		return "timestamp:" + std::to_string(instant.GetValueUnsafe<int64_t>() * 1000 + 999);
-	}
-	throw BinderException("AT (%s => …): a store knows VERSION and TIMESTAMP", at->Unit().GetIdentifierName());
+	return AtText(at->Unit(), at->GetValue());
 }
 
 } // namespace
@@ -253,7 +242,25 @@ optional_ptr<CatalogEntry> StoreSchema::LookupEntry(CatalogTransaction transacti
 	if (lookup.GetCatalogType() != CatalogType::TABLE_ENTRY) {
 		return nullptr;
 	}
-	return Find(StoreTransaction::Get(transaction), transaction.GetContext(), lookup.GetEntryName(), AtText(lookup));
+	return Find(StoreTransaction::Get(transaction), transaction.GetContext(), lookup.GetEntryName(), AtOf(lookup));
+}
+
+//! What a listing looks up. Listings, also those that find names like a misspelt one, are of all attached databases:
+//! what cannot be read is left out with a warning, and an error only to those who ask for it by name.
+static void ForListing(ClientContext &context, const string &what, const std::function<void()> &look_up) {
+	string reason;
+	try {
+		look_up();
+		return;
+	} catch (std::exception &failure) {
+		ErrorData error(failure);
+		if (error.Type() == ExceptionType::INTERRUPT || error.Type() == ExceptionType::FATAL ||
+		    error.Type() == ExceptionType::INTERNAL) {
+			throw;
+		}
+		reason = error.RawMessage();
+	}
+	DUCKDB_LOG_WARNING(context, "pensieve: %s is left out of the listing: %s", what, reason);
 }
 
 void StoreSchema::Scan(ClientContext &context, CatalogType type, const std::function<void(CatalogEntry &)> &callback) {
@@ -261,8 +268,13 @@ void StoreSchema::Scan(ClientContext &context, CatalogType type, const std::func
 		return;
 	}
 	auto &transaction = StoreTransaction::Get(context, catalog);
-	for (auto &name : TableNames(transaction, database)) {
-		auto entry = Find(transaction, context, name, string());
+	vector<string> names;
+	ForListing(context, catalog.GetName().GetIdentifierName() + "." + database,
+	           [&]() { names = TableNames(transaction, database); });
+	for (auto &name : names) {
+		optional_ptr<CatalogEntry> entry;
+		ForListing(context, catalog.GetName().GetIdentifierName() + "." + database + "." + name,
+		           [&]() { entry = Find(transaction, context, name, string()); });
 		if (entry) {
 			callback(*entry);
 		}
@@ -324,9 +336,10 @@ optional_ptr<CatalogEntry> StoreSchema::CreateTable(CatalogTransaction transacti
 		Check(pns_tx_create_database(transaction.handle.get(), database.c_str(), &made, &error), error);
 		transaction.ForgetDatabases();
 	}
-	auto status = pns_tx_create_table(transaction.handle.get(), database.c_str(), name.c_str(),
-	                                  reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), type_names.c_str(),
-	                                  &created, &error);
+	auto status =
+	    pns_tx_create_table(transaction.handle.get(), database.c_str(), name.c_str(),
+		                    reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), type_names.c_str(),
+		                    base.on_conflict == OnCreateConflict::IGNORE_ON_CONFLICT ? 1 : 0, &created, &error);
 	schema.arrow_schema.release = nullptr;
 	Check(status, error);
 	if (!created && base.on_conflict != OnCreateConflict::IGNORE_ON_CONFLICT) {
@@ -460,12 +473,15 @@ optional_ptr<SchemaCatalogEntry> StoreCatalog::LookupSchema(CatalogTransaction t
 
 void StoreCatalog::ScanSchemas(ClientContext &context, std::function<void(SchemaCatalogEntry &)> callback) {
 	auto &transaction = StoreTransaction::Get(context, *this);
-	auto databases = transaction.Databases();
+	vector<string> databases;
+	ForListing(context, GetName().GetIdentifierName(), [&]() {
+		databases = transaction.Databases();
+		if (transaction.ResolveDatabase(DEFAULT_SCHEMA).empty()) {
+			databases.push_back(DEFAULT_SCHEMA);
+		}
+	});
 	for (auto &database : databases) {
 		callback(Schema(database));
-	}
-	if (transaction.ResolveDatabase(DEFAULT_SCHEMA).empty()) {
-		callback(Schema(DEFAULT_SCHEMA));
 	}
 }
 
@@ -547,7 +563,9 @@ unique_ptr<Catalog> AttachStore(ClientContext &context, AttachedDatabase &db, At
                                 AttachOptions &options) {
 	vector<pair<string, string>> pairs;
 	for (auto &option : options.options) {
-		pairs.emplace_back(StringUtil::Lower(option.first), option.second.ToString());
+		auto name = StringUtil::Lower(option.first);
+		auto is_time = name == "snapshot_time";
+		pairs.emplace_back(name, is_time ? AtText(Identifier("timestamp"), option.second) : option.second.ToString());
 	}
 	if (options.access_mode == AccessMode::READ_ONLY) {
 		pairs.emplace_back("read_only", "true");

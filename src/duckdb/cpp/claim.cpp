@@ -85,19 +85,7 @@ void ExtentReader::LowerFilters() {
 			}
 		}
 	}
-	for (auto &hint : hints) {
-		auto usable = true;
-		for (auto &column : hint.columns) {
-			auto found = false;
-			for (idx_t i = 0; i < arrow.names.size(); i++) {
-				found = found || (arrow.names[i] == column.first && arrow.types[i] == column.second);
-			}
-			usable = usable && found;
-		}
-		if (usable) {
-			parts.push_back(hint.json);
-		}
-	}
+	parts.insert(parts.end(), hints.begin(), hints.end());
 	fixed_parts = parts;
 	if (!parts.empty()) {
 		auto json = JsonAnd(parts);

@@ -1,10 +1,8 @@
 // COPY … TO (FORMAT tlm | pensieve_parquet): DuckDB's chunks become Arrow blocks, which the core encodes and appends.
+#include "arrow_blocks.hpp"
 #include "copy.hpp"
 #include "scan.hpp"
 
-#include "duckdb/common/arrow/arrow_appender.hpp"
-#include "duckdb/common/arrow/arrow_converter.hpp"
-#include "duckdb/common/arrow/arrow_type_extension.hpp"
 #include "duckdb/common/opener_file_system.hpp"
 #include "duckdb/common/type_visitor.hpp"
 #include "duckdb/common/types/column/column_data_collection.hpp"
@@ -27,6 +25,8 @@ struct ExtentCopyGlobalState : public GlobalFunctionData {
 	mutex lock;
 	//! Rows of threads that ended with less than half a block.
 	unique_ptr<ColumnDataCollection> remainder;
+	//! Of the rows in `remainder`.
+	idx_t remainder_bytes = 0;
 	string path;
 	idx_t rows = 0;
 	idx_t blocks = 0;
@@ -41,47 +41,45 @@ struct ExtentCopyLocalState : public LocalFunctionData {
 	}
 	unique_ptr<ColumnDataCollection> buffer;
 	ColumnDataAppendState append;
+	//! Of the rows in `buffer`.
+	idx_t bytes = 0;
+	vector<idx_t> row_bytes;
 };
 
 struct ExtentCopyBatch : public PreparedBatchData {
 	vector<pair<BlockPtr, idx_t>> blocks;
 };
 
-//! Encodes the rows as one block, or, where blocks are smaller than the vectors DuckDB hands over, as several.
+//! Encodes the rows as one block, or as several: where blocks are smaller than the vectors DuckDB hands over, and where
+//! the rows have more bytes than a block may have.
 vector<pair<BlockPtr, idx_t>> EncodeBlocks(ClientContext &context, const ExtentCopyBindData &bind_data,
                                            PnsWriter *writer, ColumnDataCollection &rows) {
 	vector<pair<BlockPtr, idx_t>> result;
-	unique_ptr<ArrowAppender> appender;
-	auto limit = bind_data.rows_per_block < STANDARD_VECTOR_SIZE ? bind_data.rows_per_block : rows.Count();
-	auto finish = [&]() {
-		if (!appender) {
-			return;
-		}
-		auto count = appender->RowCount();
-		auto array = appender->Finalize();
-		appender.reset();
-		PnsBlock *block = nullptr;
-		char *error = nullptr;
-		Check(pns_writer_encode(writer, reinterpret_cast<::ArrowArray *>(&array), &block, &error), error);
-		result.emplace_back(BlockPtr(block), count);
-	};
+	idx_t total = 0;
+	idx_t largest = 0;
+	vector<idx_t> row_bytes;
 	for (auto &chunk : rows.Chunks()) {
-		idx_t from = 0;
-		while (from < chunk.size()) {
-			if (!appender) {
-				appender =
-				    make_uniq<ArrowAppender>(bind_data.types, MinValue(limit, rows.Count()), ArrowOptions(context),
-					                         ArrowTypeExtensionData::GetExtensionTypes(context, bind_data.types));
-			}
-			auto to = MinValue<idx_t>(chunk.size(), from + limit - appender->RowCount());
-			appender->Append(chunk, from, to, chunk.size());
-			from = to;
-			if (appender->RowCount() >= limit) {
-				finish();
-			}
+		RowBytes(chunk, row_bytes);
+		for (auto bytes : row_bytes) {
+			total += bytes;
+			largest = MaxValue(largest, bytes);
 		}
 	}
-	finish();
+	// as few blocks as the limit allows, and none of them a small rest
+	auto parts = MaxValue<idx_t>(1, (total + bind_data.bytes_per_block - 1) / bind_data.bytes_per_block);
+	auto limit = MinValue(bind_data.bytes_per_block, total / parts + largest);
+	auto max_rows = bind_data.rows_per_block < STANDARD_VECTOR_SIZE ? bind_data.rows_per_block : rows.Count();
+	ArrowBlocks blocks(
+	    context, bind_data.types, max_rows, limit, rows.Count() / parts + 1, [&](ArrowArray &array, idx_t count) {
+		    PnsBlock *block = nullptr;
+		    char *error = nullptr;
+		    Check(pns_writer_encode(writer, reinterpret_cast<::ArrowArray *>(&array), &block, &error), error);
+		    result.emplace_back(BlockPtr(block), count);
+	    });
+	for (auto &chunk : rows.Chunks()) {
+		blocks.Append(chunk);
+	}
+	blocks.Finish();
 	return result;
 }
 
@@ -139,6 +137,21 @@ Value SingleValue(const Identifier &name, const vector<Value> &values, bool null
 	return values[0];
 }
 
+idx_t ParseBytes(const Identifier &name, const string &text) {
+	optional_idx bytes;
+	try {
+		bytes = DBConfig::ParseMemoryLimit(StringUtil::CharacterIsDigit(text.empty() ? 'x' : text.back()) ? text + "B"
+		                                                                                                  : text);
+	} catch (std::exception &) {
+		// said below, with the name of the option
+	}
+	if (!bytes.IsValid() || bytes.GetIndex() == 0) {
+		throw BinderException("%s must be a size such as '64MB', not '%s'", StringUtil::Upper(name.GetIdentifierName()),
+		                      text);
+	}
+	return bytes.GetIndex();
+}
+
 static string ListJson(const vector<Value> &values) {
 	vector<string> parts;
 	for (auto &value : values) {
@@ -179,6 +192,10 @@ static unique_ptr<FunctionData> CopyBind(ClientContext &context, CopyFunctionBin
 	if (!rows.IsNull()) {
 		result->rows_per_block = UBigIntValue::Get(rows.DefaultCastAs(LogicalType::UBIGINT));
 	}
+	auto bytes = GetSetting(context, "pensieve_block_bytes");
+	if (!bytes.IsNull()) {
+		result->bytes_per_block = UBigIntValue::Get(bytes.DefaultCastAs(LogicalType::UBIGINT));
+	}
 	auto options = "{\"format\":" + QuoteJson(format);
 	for (auto &[name, values] : input.info.options) {
 		if (name == "rows_per_block" || (format == "parquet" && name == "row_group_size")) {
@@ -187,6 +204,11 @@ static unique_ptr<FunctionData> CopyBind(ClientContext &context, CopyFunctionBin
 				throw BinderException("ROWS_PER_BLOCK must be at least 1");
 			}
 			result->rows_per_block = NumericCast<idx_t>(BigIntValue::Get(value));
+		} else if (name == "bytes_per_block") {
+			result->bytes_per_block = ParseBytes(name, SingleValue(name, values, false).ToString());
+			if (result->bytes_per_block > MAX_BYTES_PER_BLOCK) {
+				throw BinderException("BYTES_PER_BLOCK must be at most 1 GiB");
+			}
 		} else if (name == "compression" || name == "codec") {
 			options += ",\"compression\":" + QuoteJson(StringUtil::Lower(SingleValue(name, values).ToString()));
 		} else if (format == "tlm" && name == "dictionary") {
@@ -206,7 +228,9 @@ static unique_ptr<FunctionData> CopyBind(ClientContext &context, CopyFunctionBin
 			options += ",\"sorted_by\":" + SortByJson(result->sort_by);
 		} else {
 			throw BinderException(
-			    "Unrecognized option \"%s\" for %s extents; the options are ROWS_PER_BLOCK, COMPRESSION, SORT_BY%s, "
+			    "Unrecognized option \"%s\" for %s extents; the options are ROWS_PER_BLOCK, BYTES_PER_BLOCK, "
+				"COMPRESSION, "
+			    "SORT_BY%s, "
 			    "and "
 			    "those of every COPY (PARTITION_BY, FILE_SIZE_BYTES, PER_THREAD_OUTPUT, RETURN_STATS, …)",
 			    name.GetIdentifierName(), format == "tlm" ? "TLM" : "Parquet",
@@ -292,29 +316,35 @@ static void CopySink(ExecutionContext &context, FunctionData &bind_data_p, Globa
 	auto &bind_data = bind_data_p.Cast<ExtentCopyBindData>();
 	auto &state = gstate.Cast<ExtentCopyGlobalState>();
 	auto &local = lstate.Cast<ExtentCopyLocalState>();
+	RowBytes(input, local.row_bytes);
 	idx_t done = 0;
 	while (done < input.size()) {
-		auto room = bind_data.rows_per_block - local.buffer->Count();
-		auto take = MinValue<idx_t>(room, input.size() - done);
-		if (done == 0 && take == input.size()) {
-			local.buffer->Append(local.append, input);
-		} else {
-			DataChunk part;
-			part.Initialize(BufferAllocator::Get(context.client), bind_data.types);
-			SelectionVector selection(take);
-			for (idx_t i = 0; i < take; i++) {
-				selection.set_index(i, done + i);
+		auto room = MinValue<idx_t>(bind_data.rows_per_block - local.buffer->Count(), input.size() - done);
+		idx_t take = 0;
+		while (take < room) {
+			auto bytes = local.row_bytes[done + take];
+			if (local.buffer->Count() + take > 0 && local.bytes + bytes > bind_data.bytes_per_block) {
+				break;
 			}
+			local.bytes += bytes;
+			take++;
+		}
+		if (take == input.size()) {
+			local.buffer->Append(local.append, input);
+		} else if (take > 0) {
+			DataChunk part;
+			part.InitializeEmpty(bind_data.types);
 			part.Reference(input);
-			part.Slice(selection, take);
+			part.Slice(done, take);
 			local.buffer->Append(local.append, part);
 		}
 		done += take;
-		if (local.buffer->Count() >= bind_data.rows_per_block) {
+		if (done < input.size() || local.buffer->Count() >= bind_data.rows_per_block) {
 			local.append.current_chunk_state.handles.clear();
 			Flush(context.client, bind_data, state, *local.buffer);
 			local.buffer = make_uniq<ColumnDataCollection>(context.client, bind_data.types);
 			local.buffer->InitializeAppend(local.append);
+			local.bytes = 0;
 		}
 	}
 }
@@ -325,19 +355,24 @@ static void CopyCombine(ExecutionContext &context, FunctionData &bind_data_p, Gl
 	auto &state = gstate.Cast<ExtentCopyGlobalState>();
 	auto &local = lstate.Cast<ExtentCopyLocalState>();
 	local.append.current_chunk_state.handles.clear();
-	if (local.buffer->Count() >= bind_data.rows_per_block / 2) {
+	auto enough = [&](const ColumnDataCollection &rows, idx_t bytes) {
+		return rows.Count() >= bind_data.rows_per_block / 2 || bytes >= bind_data.bytes_per_block / 2;
+	};
+	if (enough(*local.buffer, local.bytes)) {
 		Flush(context.client, bind_data, state, *local.buffer);
 		return;
 	}
 	unique_ptr<ColumnDataCollection> full;
 	{
 		lock_guard<mutex> guard(state.lock);
+		state.remainder_bytes += local.bytes;
 		if (!state.remainder) {
 			state.remainder = std::move(local.buffer);
 			return;
 		}
 		state.remainder->Combine(*local.buffer);
-		if (state.remainder->Count() >= bind_data.rows_per_block / 2) {
+		if (enough(*state.remainder, state.remainder_bytes)) {
+			state.remainder_bytes = 0;
 			full = std::move(state.remainder);
 		}
 	}
@@ -464,6 +499,7 @@ vector<unique_ptr<Expression>> CastEnums(CopyToSelectInput &input) {
 static void CopyOptions(ClientContext &, CopyOptionsInput &input) {
 	auto &options = input.options;
 	options["rows_per_block"] = CopyOption(LogicalType::UBIGINT, CopyOptionMode::READ_WRITE);
+	options["bytes_per_block"] = CopyOption(LogicalType::VARCHAR, CopyOptionMode::WRITE_ONLY);
 	options["compression"] = CopyOption(LogicalType::VARCHAR, CopyOptionMode::READ_WRITE);
 	options["codec"] = CopyOption(LogicalType::VARCHAR, CopyOptionMode::WRITE_ONLY);
 	options["dictionary"] = CopyOption(LogicalType::BOOLEAN, CopyOptionMode::READ_WRITE);

@@ -2,9 +2,7 @@
 #include "copy.hpp"
 #include "dendro.hpp"
 
-#include "duckdb/common/arrow/arrow_appender.hpp"
 #include "duckdb/common/arrow/arrow_converter.hpp"
-#include "duckdb/common/arrow/arrow_type_extension.hpp"
 #include "duckdb/function/copy_function.hpp"
 
 namespace pensieve {
@@ -40,21 +38,11 @@ struct DendroCopyBindData : public TableFunctionData {
 struct DendroCopyState : public GlobalFunctionData {
 	std::unique_ptr<PnsDendroWriter, DendroWriterDeleter> writer;
 	mutex lock;
-	unique_ptr<ArrowAppender> rows;
+	unique_ptr<ArrowBlocks> rows;
 	idx_t written = 0;
 	//! Filled in when the archive is complete; DuckDB asks before.
 	optional_ptr<CopyFunctionFileStatistics> statistics;
 };
-
-void Flush(DendroCopyState &state) {
-	if (!state.rows || state.rows->RowCount() == 0) {
-		return;
-	}
-	auto array = state.rows->Finalize();
-	state.rows.reset();
-	char *error = nullptr;
-	Check(pns_dendro_writer_append(state.writer.get(), reinterpret_cast<::ArrowArray *>(&array), &error), error);
-}
 
 const char *const OPTIONS =
     "STREAM '…' and TS_COLUMN '…' (required), LABELS {'key': 'value'}, METADATA {'key': 'value'}, "
@@ -142,15 +130,16 @@ static void DendroCopySink(ExecutionContext &context, FunctionData &bind_data_p,
 	auto &state = gstate.Cast<DendroCopyState>();
 	lock_guard<mutex> guard(state.lock);
 	if (!state.rows) {
-		state.rows =
-		    make_uniq<ArrowAppender>(bind_data.types, ROWS_PER_BATCH, ArrowOptions(context.client),
-			                         ArrowTypeExtensionData::GetExtensionTypes(context.client, bind_data.types));
+		auto take = [&state](ArrowArray &array, idx_t) {
+			char *error = nullptr;
+			Check(pns_dendro_writer_append(state.writer.get(), reinterpret_cast<::ArrowArray *>(&array), &error),
+			      error);
+		};
+		state.rows = make_uniq<ArrowBlocks>(context.client, bind_data.types, ROWS_PER_BATCH, DEFAULT_BYTES_PER_BLOCK,
+		                                    ROWS_PER_BATCH, take);
 	}
-	state.rows->Append(input, 0, input.size(), input.size());
+	state.rows->Append(input);
 	state.written += input.size();
-	if (state.rows->RowCount() >= ROWS_PER_BATCH) {
-		Flush(state);
-	}
 }
 
 static void DendroCopyCombine(ExecutionContext &, FunctionData &, GlobalFunctionData &, LocalFunctionData &) {
@@ -163,7 +152,9 @@ static void DendroCopyFinalize(ClientContext &context, FunctionData &, GlobalFun
 		state.writer.reset();
 		throw InterruptException();
 	}
-	Flush(state);
+	if (state.rows) {
+		state.rows->Finish();
+	}
 	char *result = nullptr;
 	char *error = nullptr;
 	Check(pns_dendro_writer_finish(state.writer.get(), &result, &error), error);

@@ -1,4 +1,5 @@
 // read_tlm and its siblings: the multi-file interface, filter pushdown, EXPLAIN, and registration.
+#include "arrow_blocks.hpp"
 #include "scan.hpp"
 
 #include "duckdb/function/replacement_scan.hpp"
@@ -14,7 +15,7 @@ namespace pensieve {
 
 unique_ptr<FunctionData> ExtentBindData::Copy() const {
 	auto result = make_uniq<ExtentBindData>();
-	result->format = format;
+	result->options = options;
 	result->hints = hints;
 	result->explain = explain;
 	result->explain_unknown = explain_unknown;
@@ -46,22 +47,38 @@ bool ExtentInterface::ParseCopyOption(ClientContext &, const Identifier &key, co
 	return key == "compression" || key == "rows_per_block" || key == "dictionary" || key == "magic";
 }
 
-bool ExtentInterface::ParseOption(ClientContext &, const Identifier &, const Value &, MultiFileOptions &,
-                                  BaseFileReaderOptions &) {
-	return false;
+bool ExtentInterface::ParseOption(ClientContext &, const Identifier &key, const Value &value, MultiFileOptions &,
+                                  BaseFileReaderOptions &options_p) {
+	auto &options = options_p.Cast<ExtentOptions>();
+	if (value.IsNull()) {
+		throw BinderException("Cannot use NULL as argument to %s", key);
+	}
+	if (key == "binary_as_string") {
+		options.binary_as_string = BooleanValue::Get(value);
+		return true;
+	}
+	if (key == "explicit_cardinality") {
+		options.explicit_cardinality = UBigIntValue::Get(value);
+		return true;
+	}
+	if (key == "encryption_config") {
+		throw NotImplementedException("encryption_config: encrypted Parquet files are not read as extents; read them "
+		                              "with read_parquet, or write them again without encryption");
+	}
+	// what the file says decides (compression), nothing is assumed about NaN anyway (can_have_nan), or there is one way
+	return key == "compression" || key == "can_have_nan" || key == "prefetch_strategy" || key == "debug_use_openssl";
 }
 
 unique_ptr<TableFunctionData> ExtentInterface::InitializeBindData(MultiFileBindData &,
                                                                   unique_ptr<BaseFileReaderOptions> options) {
 	auto result = make_uniq<ExtentBindData>();
-	result->format = options->Cast<ExtentOptions>().format;
+	result->options = options->Cast<ExtentOptions>();
 	return std::move(result);
 }
 
 void ExtentInterface::BindReader(ClientContext &context, vector<LogicalType> &return_types, vector<Identifier> &names,
                                  MultiFileBindData &bind_data) {
-	ExtentOptions options;
-	options.format = bind_data.bind_data->Cast<ExtentBindData>().format;
+	auto &options = bind_data.bind_data->Cast<ExtentBindData>().options;
 	bind_data.reader_bind = bind_data.multi_file_reader->BindReader(context, return_types, names, *bind_data.file_list,
 	                                                                bind_data, options, bind_data.file_options);
 }
@@ -86,12 +103,25 @@ optional_idx ExtentInterface::MaxThreads(const MultiFileBindData &bind_data, con
 //! Tells a reader what the plan knows beyond its own filters.
 static void Attach(ExtentReader &reader, const MultiFileBindData &bind_data) {
 	auto &data = bind_data.bind_data->Cast<ExtentBindData>();
-	reader.hints = data.hints;
+	reader.hints.clear();
+	for (auto &hint : data.hints) {
+		// a hint speaks of the scan's columns by name: it is one about the file's where those are the same and so are
+		// they called
+		auto usable = true;
+		for (auto column : hint.columns) {
+			auto own = FileColumn(bind_data, reader, column);
+			usable = usable && own.IsValid() &&
+			         reader.arrow.names[own.GetIndex()] == bind_data.names[column].GetIdentifierName();
+		}
+		if (usable) {
+			reader.hints.push_back(hint.json);
+		}
+	}
 	reader.order = data.order;
 	reader.skipped_blocks = data.skipped_blocks;
-	if (data.order && data.order->column_idx.GetPrimaryIndex() < bind_data.names.size() &&
-	    !bind_data.IsGeneratedColumn(data.order->column_idx.GetPrimaryIndex())) {
-		reader.order_column = bind_data.names[data.order->column_idx.GetPrimaryIndex()].GetIdentifierName();
+	reader.order_column = optional_idx();
+	if (data.order) {
+		reader.order_column = FileColumn(bind_data, reader, data.order->column_idx.GetPrimaryIndex());
 	}
 }
 
@@ -145,7 +175,7 @@ shared_ptr<BaseFileReader> ExtentInterface::CreateReader(ClientContext &context,
                                                          BaseUnionData &union_data,
                                                          const MultiFileBindData &bind_data) {
 	auto &data = bind_data.bind_data->Cast<ExtentBindData>();
-	auto result = make_shared_ptr<ExtentReader>(context, union_data.file, data.format);
+	auto result = make_shared_ptr<ExtentReader>(context, union_data.file, data.options);
 	Attach(*result, bind_data);
 	return std::move(result);
 }
@@ -154,7 +184,7 @@ shared_ptr<BaseFileReader> ExtentInterface::CreateReader(ClientContext &context,
                                                          const OpenFileInfo &file, idx_t,
                                                          const MultiFileBindData &bind_data) {
 	auto &data = bind_data.bind_data->Cast<ExtentBindData>();
-	auto result = make_shared_ptr<ExtentReader>(context, file, data.format,
+	auto result = make_shared_ptr<ExtentReader>(context, file, data.options,
 	                                            data.store_files ? JsonColumns(*data.store_files) : string());
 	Attach(*result, bind_data);
 	return std::move(result);
@@ -162,11 +192,15 @@ shared_ptr<BaseFileReader> ExtentInterface::CreateReader(ClientContext &context,
 
 shared_ptr<BaseFileReader> ExtentInterface::CreateReader(ClientContext &context, const OpenFileInfo &file,
                                                          BaseFileReaderOptions &options, const MultiFileOptions &) {
-	return make_shared_ptr<ExtentReader>(context, file, options.Cast<ExtentOptions>().format);
+	return make_shared_ptr<ExtentReader>(context, file, options.Cast<ExtentOptions>());
 }
 
 unique_ptr<NodeStatistics> ExtentInterface::GetCardinality(const MultiFileBindData &bind_data, idx_t file_count) {
-	auto rows = bind_data.bind_data->Cast<ExtentBindData>().initial_rows;
+	auto &data = bind_data.bind_data->Cast<ExtentBindData>();
+	auto rows = data.initial_rows;
+	if (data.options.explicit_cardinality > 0) {
+		return make_uniq<NodeStatistics>(data.options.explicit_cardinality);
+	}
 	if (file_count == 1) {
 		return make_uniq<NodeStatistics>(rows, rows);
 	}
@@ -228,7 +262,7 @@ static void ComplexFilterPushdown(ClientContext &context, LogicalGet &get, Funct
 			    }
 			    auto column = ids[index].GetPrimaryIndex();
 			    if (columns.insert(column).second) {
-				    hint.columns.emplace_back(get.names[column].GetIdentifierName(), get.returned_types[column]);
+				    hint.columns.push_back(column);
 			    }
 		    });
 		if (!plain) {
@@ -248,7 +282,7 @@ static void ComplexFilterPushdown(ClientContext &context, LogicalGet &get, Funct
 		if (!reason.empty()) {
 			unknown.push_back(reason);
 		}
-		if (columns.size() > 1) {
+		if (columns.size() > 1 && pns_predicate_prunes(predicate.get())) {
 			// one-column conjuncts come back as table filters; these would not
 			data.hints.push_back(std::move(hint));
 			// scans that prune differently must not look equal to the common-subplan optimizer
@@ -277,6 +311,19 @@ static bool PushdownExpression(ClientContext &, const LogicalGet &, Expression &
 	return true;
 }
 
+//! Also of the row numbers of one file, which DuckDB does not ask the reader for.
+static unique_ptr<BaseStatistics> ScanStatistics(ClientContext &context, TableFunctionGetStatisticsInput &input) {
+	auto &bind_data = input.bind_data->Cast<MultiFileBindData>();
+	if (input.column_index.GetPrimaryIndex() != MultiFileReader::COLUMN_IDENTIFIER_FILE_ROW_NUMBER) {
+		return ExtentScanFunction::MultiFileScanStatsExtended(context, input);
+	}
+	if (!bind_data.initial_reader || bind_data.file_list->GetExpandResult() == FileExpandResult::MULTIPLE_FILES) {
+		return nullptr;
+	}
+	return bind_data.initial_reader->GetVirtualColumnStatistics(context,
+	                                                            MultiFileReader::COLUMN_IDENTIFIER_FILE_ROW_NUMBER);
+}
+
 static InsertionOrderPreservingMap<string> ScanToString(TableFunctionToStringInput &input) {
 	InsertionOrderPreservingMap<string> result;
 	result["Function"] = StringUtil::Upper(input.table_function.GetName().GetIdentifierName());
@@ -289,8 +336,8 @@ static InsertionOrderPreservingMap<string> ScanToString(TableFunctionToStringInp
 	if (data.store_files) {
 		result["Table"] = DescribeStoreFiles(*data.store_files);
 	}
-	if (!data.format.empty()) {
-		result["Format"] = data.format;
+	if (!data.options.format.empty()) {
+		result["Format"] = data.options.format;
 	}
 	if (!data.explain.empty()) {
 		result["Prunes by"] = data.explain;
@@ -359,11 +406,23 @@ TableFunctionSet GetReadFunction(const string &name, const string &format) {
 	function.filter_prune = true;
 	function.pushdown_complex_filter = ComplexFilterPushdown;
 	function.pushdown_expression = PushdownExpression;
-	function.statistics_extended = ExtentScanFunction::MultiFileScanStatsExtended;
+	function.statistics_extended = ScanStatistics;
 	function.to_string = ScanToString;
 	function.get_metrics = ScanMetrics;
 	function.late_materialization = true;
 	function.get_row_id_columns = RowIdColumns;
+	function.GetSignature().ExtendTypedKwargs([](TypedKwargs &options) {
+		// the options of read_parquet, so that one can be exchanged for the other
+		options.Add("binary_as_string", LogicalType::BOOLEAN)
+		    .Add("can_have_nan", LogicalType::BOOLEAN)
+		    .Add("compression", LogicalType::VARCHAR)
+		    .Add("debug_use_openssl", LogicalType::BOOLEAN)
+		    .Add("encryption_config", LogicalTypeId::ANY)
+		    .Add("explicit_cardinality", LogicalType::UBIGINT)
+		    .Add("maximum_files_for_stats", LogicalType::UBIGINT)
+		    .Add("prefetch_strategy", LogicalType::VARCHAR)
+		    .Add("bound_schema", LogicalType::ANY);
+	});
 	return MultiFileReader::CreateFunctionSet(std::move(function));
 }
 
@@ -403,6 +462,14 @@ static void CheckWriteFormat(ClientContext &, SetScope, Value &value) {
 	value = Value(text);
 }
 
+static void CheckBlockBytes(ClientContext &, SetScope, Value &value) {
+	auto bytes = UBigIntValue::Get(value.DefaultCastAs(LogicalType::UBIGINT));
+	if (bytes == 0 || bytes > MAX_BYTES_PER_BLOCK) {
+		throw InvalidInputException("pensieve_block_bytes is between 1 and %llu (1 GiB), not %llu", MAX_BYTES_PER_BLOCK,
+		                            bytes);
+	}
+}
+
 void RegisterSettings(ExtensionLoader &loader) {
 	auto &config = DBConfig::GetConfig(loader.GetDatabaseInstance());
 	auto environment = getenv("PENSIEVE_WRITE_FORMAT");
@@ -410,6 +477,9 @@ void RegisterSettings(ExtensionLoader &loader) {
 	                          LogicalType::VARCHAR, Value(environment ? environment : "tlm"), CheckWriteFormat);
 	config.AddExtensionOption("pensieve_block_rows", "Rows of a block written by COPY and INSERT", LogicalType::UBIGINT,
 	                          Value::UBIGINT(122880));
+	config.AddExtensionOption("pensieve_block_bytes",
+	                          "Bytes of decoded values of a block written by COPY and INSERT, at most",
+	                          LogicalType::UBIGINT, Value::UBIGINT(DEFAULT_BYTES_PER_BLOCK), CheckBlockBytes);
 	config.AddExtensionOption("pensieve_prefetch_bytes",
 	                          "Bytes of blocks that a scan of an object store reads ahead of decoding",
 	                          LogicalType::UBIGINT, Value::UBIGINT(256ULL << 20));

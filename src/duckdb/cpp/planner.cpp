@@ -15,32 +15,23 @@ constexpr idx_t MAX_PLANNED_FILES = 1000;
 
 //! Statistics of one block in terms of the scan's columns.
 struct BlockPartition : public PartitionRowGroup {
-	BlockPartition(shared_ptr<ExtentReader> reader_p, uint32_t block_p, const vector<Identifier> &names_p,
-	               const vector<LogicalType> &types_p, vector<bool> generated_p)
-	    : reader(std::move(reader_p)), block(block_p), names(names_p), types(types_p),
-	      generated(std::move(generated_p)) {
+	BlockPartition(shared_ptr<ExtentReader> reader_p, uint32_t block_p, shared_ptr<vector<optional_idx>> columns_p)
+	    : reader(std::move(reader_p)), block(block_p), columns(std::move(columns_p)) {
 	}
 
 	shared_ptr<ExtentReader> reader;
 	uint32_t block;
-	vector<Identifier> names;
-	vector<LogicalType> types;
-	//! Columns that come from the path or the row number, not from the file.
-	vector<bool> generated;
+	//! The file's columns that those of the scan are.
+	shared_ptr<vector<optional_idx>> columns;
 
 	unique_ptr<BaseStatistics> Statistics(const StorageIndex &index, bool &exact) {
 		exact = false;
 		auto column = index.GetPrimaryIndex();
-		if (column >= names.size() || index.HasChildren() || generated[column]) {
+		if (column >= columns->size() || index.HasChildren() || !(*columns)[column].IsValid()) {
 			return nullptr;
 		}
-		for (idx_t i = 0; i < reader->arrow.names.size(); i++) {
-			// a column that is read as another type than it is stored has other bounds
-			if (Identifier(reader->arrow.names[i]) == names[column] && reader->arrow.types[i] == types[column]) {
-				return reader->BlockStatistics(reader->arrow.names[i], types[column], block, exact);
-			}
-		}
-		return nullptr;
+		auto own = (*columns)[column].GetIndex();
+		return reader->BlockStatistics(reader->arrow.names[own], reader->arrow.types[own], block, exact);
 	}
 	unique_ptr<BaseStatistics> GetColumnStatistics(const StorageIndex &index) override {
 		bool exact;
@@ -72,7 +63,7 @@ vector<shared_ptr<ExtentReader>> OpenAll(ClientContext &context, const MultiFile
 			continue;
 		}
 		try {
-			result.push_back(make_shared_ptr<ExtentReader>(context, file, data.format));
+			result.push_back(make_shared_ptr<ExtentReader>(context, file, data.options));
 		} catch (std::exception &) {
 			// the scan reports the file; the plan goes without it
 			return {};
@@ -104,19 +95,41 @@ OrderKey KeyOf(BaseStatistics *stats, const RowGroupOrderOptions &order) {
 
 } // namespace
 
+optional_idx FileColumn(const MultiFileBindData &bind_data, const ExtentReader &reader, idx_t index) {
+	if (index >= bind_data.names.size() || bind_data.IsGeneratedColumn(index)) {
+		return optional_idx();
+	}
+	auto &bind = bind_data.reader_bind;
+	auto declared = index < bind.schema.size() ? &bind.schema[index] : nullptr;
+	auto by_id = declared && bind.mapping == MultiFileColumnMappingMode::BY_FIELD_ID;
+	auto name = declared && !by_id ? Identifier(declared->GetIdentifierName()) : bind_data.names[index];
+	for (idx_t i = 0; i < reader.columns.size(); i++) {
+		auto &column = reader.columns[i];
+		auto has_id = !column.identifier.IsNull();
+		if (by_id && !has_id) {
+			// DuckDB, too, stops at the first column without an id
+			break;
+		}
+		if (by_id ? column.GetIdentifierFieldId() == declared->GetIdentifierFieldId() : column.name == name) {
+			return reader.arrow.types[i] == bind_data.types[index] ? optional_idx(i) : optional_idx();
+		}
+	}
+	return optional_idx();
+}
+
 vector<PartitionStatistics> ScanPartitionStats(ClientContext &context, GetPartitionStatsInput &input) {
 	auto &bind_data = input.bind_data->Cast<MultiFileBindData>();
 	auto &data = bind_data.bind_data->Cast<ExtentBindData>();
 	vector<PartitionStatistics> result;
 	auto readers = OpenAll(context, bind_data);
-	vector<bool> generated;
-	for (idx_t i = 0; i < bind_data.types.size(); i++) {
-		generated.push_back(bind_data.IsGeneratedColumn(i));
-	}
 	data.partitions.clear();
 	data.partition_stats.clear();
 	for (auto &reader : readers) {
 		auto blocks = pns_reader_block_count(reader->reader.get());
+		auto columns = make_shared_ptr<vector<optional_idx>>();
+		for (idx_t i = 0; i < bind_data.types.size(); i++) {
+			columns->push_back(FileColumn(bind_data, *reader, i));
+		}
 		for (uint32_t block = 0; block < blocks; block++) {
 			PartitionStatistics partition;
 			partition.count = pns_reader_block_rows(reader->reader.get(), block);
@@ -124,8 +137,7 @@ vector<PartitionStatistics> ScanPartitionStats(ClientContext &context, GetPartit
 			if (partition.count == 0) {
 				continue;
 			}
-			partition.partition_row_group =
-			    make_shared_ptr<BlockPartition>(reader, block, bind_data.names, bind_data.types, generated);
+			partition.partition_row_group = make_shared_ptr<BlockPartition>(reader, block, columns);
 			data.partitions.emplace_back(reader->GetFileName(), block);
 			data.partition_stats.push_back(partition.partition_row_group);
 			result.push_back(std::move(partition));
@@ -212,7 +224,13 @@ void OrderFiles(ClientContext &context, MultiFileBindData &bind_data) {
 	auto indexed = IndexedFiles(*bind_data.file_list);
 	vector<pair<OrderKey, OpenFileInfo>> keyed;
 	for (idx_t i = 0; i < readers.size() && i < indexed.size(); i++) {
-		auto stats = readers[i]->GetStatistics(context, bind_data.names[column]);
+		unique_ptr<BaseStatistics> stats;
+		auto own = FileColumn(bind_data, *readers[i], column);
+		if (own.IsValid()) {
+			auto &arrow = readers[i]->arrow;
+			bool exact;
+			stats = readers[i]->BlockStatistics(arrow.names[own.GetIndex()], arrow.types[own.GetIndex()], -1, exact);
+		}
 		keyed.emplace_back(KeyOf(stats.get(), *data.order), indexed[i]);
 	}
 	std::stable_sort(keyed.begin(), keyed.end(),
@@ -239,23 +257,18 @@ void ExtentReader::OrderBlocks() {
 			block_order.push_back(i);
 		}
 	}
-	if (!order || order_column.empty()) {
+	if (!order || !order_column.IsValid()) {
 		return;
 	}
-	for (idx_t column = 0; column < arrow.names.size(); column++) {
-		if (Identifier(arrow.names[column]) != Identifier(order_column)) {
-			continue;
-		}
-		vector<OrderKey> keys(blocks);
-		for (auto block : block_order) {
-			bool exact;
-			auto stats = BlockStatistics(arrow.names[column], arrow.types[column], block, exact);
-			keys[block] = KeyOf(stats.get(), *order);
-		}
-		std::stable_sort(block_order.begin(), block_order.end(),
-		                 [&](uint32_t a, uint32_t b) { return Before(keys[a], keys[b], *order); });
-		return;
+	auto column = order_column.GetIndex();
+	vector<OrderKey> keys(blocks);
+	for (auto block : block_order) {
+		bool exact;
+		auto stats = BlockStatistics(arrow.names[column], arrow.types[column], block, exact);
+		keys[block] = KeyOf(stats.get(), *order);
 	}
+	std::stable_sort(block_order.begin(), block_order.end(),
+	                 [&](uint32_t a, uint32_t b) { return Before(keys[a], keys[b], *order); });
 }
 
 } // namespace pensieve

@@ -31,19 +31,20 @@ idx_t NextNumber() {
 
 } // namespace
 
-ExtentReader::ExtentReader(ClientContext &context, OpenFileInfo file_p, const string &format,
+ExtentReader::ExtentReader(ClientContext &context, OpenFileInfo file_p, const ExtentOptions &options,
                            const string &json_columns)
-    : BaseFileReader(std::move(file_p)), reader(OpenExtent(context, file, format)), number(NextNumber()) {
+    : BaseFileReader(std::move(file_p)), reader(OpenExtent(context, file, options.format)), number(NextNumber()) {
+	char *error = nullptr;
+	if (options.binary_as_string) {
+		Check(pns_reader_show_text(reader.get(), &error), error);
+	}
 	if (!json_columns.empty()) {
 		pns_reader_show_json(reader.get(), json_columns.c_str());
 	}
 	ArrowSchemaWrapper schema;
-	char *error = nullptr;
 	Check(pns_reader_schema(reader.get(), reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), &error), error);
 	arrow = ReadArrowSchema(context, schema, file.path);
-	for (idx_t i = 0; i < arrow.names.size(); i++) {
-		columns.push_back(MultiFileColumnDefinition::CreateFromNameAndType(Identifier(arrow.names[i]), arrow.types[i]));
-	}
+	columns = arrow.definitions;
 	if (columns.empty()) {
 		throw InvalidInputException("\"%s\" has no columns", file.path);
 	}

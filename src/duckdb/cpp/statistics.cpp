@@ -143,6 +143,17 @@ unique_ptr<BaseStatistics> ExtentReader::BlockStatistics(const string &column, c
 	return result.ToUnique();
 }
 
+unique_ptr<BaseStatistics> ExtentReader::GetVirtualColumnStatistics(ClientContext &, column_t column) {
+	if (column != MultiFileReader::COLUMN_IDENTIFIER_FILE_ROW_NUMBER) {
+		return nullptr;
+	}
+	auto result = BaseStatistics::CreateUnknown(LogicalType::BIGINT);
+	NumericStats::SetMin(result, Value::BIGINT(0));
+	NumericStats::SetMax(result, Value::BIGINT(NumericCast<int64_t>(MaxValue<idx_t>(row_count, 1) - 1)));
+	result.Set(StatsInfo::CANNOT_HAVE_NULL_VALUES);
+	return result.ToUnique();
+}
+
 unique_ptr<BaseStatistics> ExtentReader::GetStatistics(ClientContext &context, const Identifier &name) {
 	for (idx_t i = 0; i < arrow.names.size(); i++) {
 		if (Identifier(arrow.names[i]) == name) {

@@ -92,21 +92,18 @@ bool TakeGeneralOption(StoreCopyData &data, const Identifier &name, const vector
 			                                          : CopyFunctionReturnType::WRITTEN_FILE_STATISTICS;
 		}
 	} else if (name == "file_size_bytes") {
-		auto text = One(name, values);
-		data.extent_bytes = DBConfig::ParseMemoryLimit(
-		    StringUtil::CharacterIsDigit(text.empty() ? 'x' : text.back()) ? text + "B" : text);
-		if (!data.extent_bytes.IsValid() || data.extent_bytes.GetIndex() == 0) {
-			throw BinderException("FILE_SIZE_BYTES must be a size such as '256MB', not '%s'", text);
-		}
+		data.extent_bytes = ParseBytes(name, One(name, values));
 	} else if (name == "row_group_size" || name == "batch_size") {
 		data.format_options["rows_per_block"] = values;
+	} else if (name == "row_group_size_bytes" || name == "batch_size_bytes") {
+		data.format_options["bytes_per_block"] = values;
 	} else {
-		for (auto other :
-		     {"partition_by", "write_partition_columns", "hive_file_pattern", "filename_pattern", "file_extension",
-		      "order_by", "row_group_size_bytes", "batch_size_bytes", "row_groups_per_file", "batches_per_file"}) {
+		for (auto other : {"partition_by", "write_partition_columns", "hive_file_pattern", "filename_pattern",
+		                   "file_extension", "order_by", "row_groups_per_file", "batches_per_file"}) {
 			if (name == other) {
 				throw BinderException("COPY … (FORMAT pensieve): %s is not available: the store decides names and "
-				                      "places of its extents; ROWS_PER_BLOCK, FILE_SIZE_BYTES and SORT_BY shape them",
+				                      "places of its extents; ROWS_PER_BLOCK, BYTES_PER_BLOCK, FILE_SIZE_BYTES and "
+				                      "SORT_BY shape them",
 				                      StringUtil::Upper(name.GetIdentifierName()));
 			}
 		}
@@ -135,13 +132,10 @@ StoreCopyData ReadOptions(ClientContext &context, const CopyInfo &info) {
 			data.format_options[name] = values;
 		}
 	}
-	auto dot = table.find('.');
-	if (dot == string::npos || dot == 0 || dot + 1 == table.size()) {
-		throw BinderException("COPY … (FORMAT pensieve) needs TABLE 'database.table'%s",
-		                      table.empty() ? "" : ", not '" + table + "'");
+	if (table.empty()) {
+		throw BinderException("COPY … (FORMAT pensieve) needs TABLE 'database.table'");
 	}
-	data.database = table.substr(0, dot);
-	data.table = table.substr(dot + 1);
+	SplitTableName(table, data.database, data.table);
 	return data;
 }
 
@@ -180,7 +174,7 @@ shared_ptr<StoreTable> TargetTable(ClientContext &context, const StoreCopyData &
 		ExportColumns(context, data.types, IdentifiersToStrings(data.names), name, schema, type_names);
 		auto status = pns_tx_create_table(state.transaction.get(), data.database.c_str(), data.table.c_str(),
 		                                  reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), type_names.c_str(),
-		                                  &created, &error);
+		                                  1, &created, &error);
 		schema.arrow_schema.release = nullptr;
 		Check(status, error);
 		table = find();

@@ -76,6 +76,34 @@ shared_ptr<Store> OpenStore(ClientContext &context, const string &address_p,
 	return result;
 }
 
+string AtText(const Identifier &unit, const Value &value) {
+	if (value.IsNull()) {
+		throw BinderException("%s NULL names no snapshot", unit.GetIdentifierName());
+	}
+	if (unit == "version") {
+		return "version:" + value.ToString();
+	}
+	if (unit != "timestamp") {
+		throw BinderException("AT (%s => …): a store knows VERSION and TIMESTAMP", unit.GetIdentifierName());
+	}
+	auto id = value.type().id();
+	if (id == LogicalTypeId::TIMESTAMP_NS || id == LogicalTypeId::TIMESTAMP_TZ_NS) {
+		return "timestamp_ns:" + std::to_string(value.GetValueUnsafe<int64_t>());
+	}
+	// an instant: a TIMESTAMP is taken as UTC
+	auto instant = value.DefaultCastAs(LogicalType::TIMESTAMP_TZ);
+	return "timestamp_us:" + std::to_string(instant.GetValueUnsafe<int64_t>());
+}
+
+void SplitTableName(const string &name, string &database, string &table) {
+	char *first = nullptr;
+	char *second = nullptr;
+	char *error = nullptr;
+	Check(pns_table_name(name.c_str(), &first, &second, &error), error);
+	database = TakeString(first);
+	table = TakeString(second);
+}
+
 shared_ptr<StoreTable> LookupStoreTable(ClientContext &context, const shared_ptr<Store> &store, PnsTx *transaction,
                                         const string &database, const string &name, const string &at) {
 	PnsTable *handle = nullptr;
@@ -267,21 +295,19 @@ unique_ptr<FunctionData> BindStoreScan(ClientContext &context, const shared_ptr<
 	return result;
 }
 
-//! "version:n" or "timestamp:ns", or nothing.
+//! The version or instant that the parameters name, or nothing.
 string AtOf(const named_argument_map_t &parameters) {
+	string result;
 	for (auto &entry : parameters) {
-		if (entry.second.IsNull()) {
+		if (entry.second.IsNull() || (entry.first != "version" && entry.first != "timestamp")) {
 			continue;
 		}
-		if (entry.first == "version") {
-			return "version:" + entry.second.ToString();
+		if (!result.empty()) {
+			throw BinderException("pensieve_scan takes version or timestamp, not both");
 		}
-		if (entry.first == "timestamp") {
-			auto value = entry.second.DefaultCastAs(LogicalType::TIMESTAMP_NS);
-			return "timestamp:" + std::to_string(value.GetValueUnsafe<int64_t>());
-		}
+		result = AtText(entry.first, entry.second);
 	}
-	return string();
+	return result;
 }
 
 unique_ptr<FunctionData> ScanBind(ClientContext &context, TableFunctionBindInput &input, vector<LogicalType> &types,
@@ -296,14 +322,12 @@ unique_ptr<FunctionData> ScanBind(ClientContext &context, TableFunctionBindInput
 		}
 	}
 	auto name = input.inputs[1].ToString();
-	auto dot = name.find('.');
-	if (dot == string::npos) {
-		throw BinderException("\"%s\" is not a table name: write database.table", name);
-	}
+	string database, table_name;
+	SplitTableName(name, database, table_name);
 	auto store = OpenStore(context, input.inputs[0].ToString(), options);
 	TxPtr transaction(pns_tx_new(store->handle.get()));
-	auto table = LookupStoreTable(context, store, transaction.get(), name.substr(0, dot), name.substr(dot + 1),
-	                              AtOf(input.named_parameters));
+	auto table =
+	    LookupStoreTable(context, store, transaction.get(), database, table_name, AtOf(input.named_parameters));
 	if (!table) {
 		throw BinderException("There is no table %s in %s", name, store->address);
 	}
@@ -350,7 +374,7 @@ void RegisterStoreScan(ExtensionLoader &loader) {
 	                              .AddPositionalOnly("address", LogicalType::VARCHAR)
 	                              .AddPositionalOnly("table", LogicalType::VARCHAR);
 	function.GetSignature().WithTypedKwargs("options", [](TypedKwargs &options) {
-		options.Add("version", LogicalType::UBIGINT)
+		options.Add("version", LogicalType::ANY)
 		    .Add("timestamp", LogicalType::ANY)
 		    .Add("storage", LogicalType::VARCHAR)
 		    .Add("tenant", LogicalType::VARCHAR);

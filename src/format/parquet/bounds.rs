@@ -66,9 +66,17 @@ fn is_nan(column: &Column, raw: Raw<'_>) -> bool {
     value(column, raw).is_some_and(|value| matches!(value, Scalar::Float(number) if number.is_nan()))
 }
 
-/// A decimal cut like a string would be another number: in byte arrays of any length only the flag tells.
+/// Whether a stored value can be one of the column, or, of text and bytes, the beginning of one. A decimal cut like a string would be
+/// another number: in byte arrays of any length only the flag tells.
 fn is_whole(column: &Column, stored: Stored<'_>) -> bool {
-    !matches!(column.domain, Domain::Decimal { .. }) || column.physical != Physical::BYTE_ARRAY || stored.exact
+    match (column.physical, stored.raw) {
+        (Physical::FIXED_LEN_BYTE_ARRAY, Raw::Bytes(bytes)) => {
+            let cut = column.domain == Domain::Binary && bytes.len() < column.type_length && !stored.exact;
+            bytes.len() == column.type_length || cut
+        }
+        (Physical::BYTE_ARRAY, _) => stored.exact || !matches!(column.domain, Domain::Decimal { .. }),
+        _ => true,
+    }
 }
 
 fn lower(column: &Column, stored: Stored<'_>) -> Option<Bound> {
@@ -123,12 +131,7 @@ pub(super) fn value(column: &Column, raw: Raw<'_>) -> Option<Scalar> {
         (Domain::Float, Raw::Bytes(bytes)) => Scalar::Float(half(u16::from_le_bytes(bytes.try_into().ok()?))),
         (Domain::Decimal { scale }, Raw::I32(number)) => Scalar::Decimal { value: number.into(), scale },
         (Domain::Decimal { scale }, Raw::I64(number)) => Scalar::Decimal { value: number.into(), scale },
-        (Domain::Decimal { scale }, Raw::Bytes(bytes)) => {
-            if column.physical == Physical::FIXED_LEN_BYTE_ARRAY && bytes.len() != column.type_length {
-                return None;
-            }
-            Scalar::Decimal { value: big_endian(bytes)?, scale }
-        }
+        (Domain::Decimal { scale }, Raw::Bytes(bytes)) => Scalar::Decimal { value: big_endian(bytes)?, scale },
         (Domain::Text, Raw::Bytes(bytes)) => Scalar::Str(std::str::from_utf8(bytes).ok()?.to_owned()),
         (Domain::Binary, Raw::Bytes(bytes)) => Scalar::Bytes(bytes.to_vec()),
         (Domain::Timestamp { unit }, Raw::I64(number)) => Scalar::TimestampNs(i128::from(number) * unit),

@@ -214,8 +214,12 @@ fn domain(descr: &ColumnDescriptor, arrow: &DataType) -> Domain {
         (
             P::INT32 | P::INT64 | P::FIXED_LEN_BYTE_ARRAY | P::BYTE_ARRAY,
             Annotation::Decimal { scale },
-            A::Decimal32(_, shown) | A::Decimal64(_, shown) | A::Decimal128(_, shown) | A::Decimal256(_, shown),
-        ) if i32::from(*shown) == scale => {
+            A::Decimal32(digits, shown)
+            | A::Decimal64(digits, shown)
+            | A::Decimal128(digits, shown)
+            | A::Decimal256(digits, shown),
+            // wider ones are handed over as DOUBLE, rounded: the bounds are not of what is compared
+        ) if i32::from(*shown) == scale && *digits <= 38 => {
             u8::try_from(scale).map_or(Domain::Unordered, |scale| Domain::Decimal { scale })
         }
         (

@@ -1,5 +1,6 @@
 //! Decoding: from a row group, a projection and rows to Arrow columns, reading the bytes of the pages that hold those rows.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReader
 use parquet::arrow::push_decoder::{ParquetPushDecoder, ParquetPushDecoderBuilder, RowGroupSelection};
 use parquet::basic::Compression;
 
-use super::fetch::{File, guarded};
+use super::fetch::{File, caught, guarded};
 use super::open::Footer;
 use super::page_header;
 use super::page_index::{Wanted, chunk_range};
@@ -25,6 +26,13 @@ use crate::{Error, Result};
 /// Rows decoded at a time where all of them are wanted at once. A row group that lies about its size costs at most the buffers of
 /// so many rows.
 const DECODE_ROWS: usize = 1 << 20;
+
+/// Bytes decoded at a time, about, going by the average of the row group.
+const DECODE_BYTES: u64 = 64 << 20;
+
+/// An array of text has at most 2 GiB. Where the average misled so far (long values side by side, or few that repeat), rows are decoded
+/// in batches of this part of the size.
+const SMALLER_BATCHES: usize = 16;
 
 /// Decodes `projection` (root columns, in any order, repeats allowed) of `rows` of `block`; all rows without `rows`.
 pub(super) fn read(
@@ -43,8 +51,10 @@ pub(super) fn read(
     }
     match batches.len() {
         1 => Ok(batches.remove(0)),
-        _ => concat_batches(&stream.schema, &batches)
-            .map_err(|error| Error::corrupt(file.path(), place(block), error.to_string())),
+        _ => {
+            let schema = batches.first().map_or_else(|| Arc::clone(&stream.schema), RecordBatch::schema);
+            guarded(file.path(), || place(block), || Ok(concat_batches(&schema, &batches)?))
+        }
     }
 }
 
@@ -60,13 +70,20 @@ pub(super) struct Stream {
     /// The columns that are decoded, ascending, and those that are asked for.
     roots: Vec<usize>,
     projection: Vec<usize>,
+    /// The fields wanted of each of `roots`.
+    parts: BTreeMap<usize, Vec<ColumnPart>>,
     leaves: Vec<usize>,
     schema: SchemaRef,
+    arrow: ArrowReaderMetadata,
+    /// The rows that are wanted, and how many there are in the row group.
+    rows: RowRanges,
+    total: u64,
     /// The decoder and the reader that it has made; none if there is nothing to decode.
     decoder: Option<ParquetPushDecoder>,
     reader: Option<ParquetRecordBatchReader>,
-    /// Rows that are still to come.
+    /// Rows that are still to come, and how many of them at a time.
     left: usize,
+    batch_rows: usize,
 }
 
 impl Stream {
@@ -90,15 +107,14 @@ impl Stream {
                 block.0
             )));
         };
-        let count = match rows {
-            Some(rows) => checked_rows(path, block, rows, total)?,
-            None => total,
-        };
+        let rows = rows.cloned().unwrap_or_else(|| RowRanges::all(total));
+        let count = checked_rows(path, block, &rows, total)?;
         let columns = ColumnPart::columns(projection);
         footer.check_readable(path, &columns)?;
         let schema = projected(path, arrow.schema(), &columns)?;
-        let left = usize::try_from(count)
-            .map_err(|_| Error::corrupt(path, place(block), format!("{count} rows exceed the address space")))?;
+        let left = usize::try_from(count).map_err(|_| {
+            Error::unsupported(path, format!("{}: {count} rows exceed the address space", place(block)))
+        })?;
         let mut roots = columns.clone();
         roots.sort_unstable();
         roots.dedup();
@@ -110,40 +126,88 @@ impl Stream {
             block,
             roots,
             projection: columns,
+            parts: ColumnPart::by_column(projection),
             leaves,
             schema,
+            arrow: arrow.clone(),
+            rows,
+            total,
             decoder: None,
             reader: None,
             left,
+            batch_rows: batch_rows.max(1),
         };
         if stream.leaves.is_empty() || left == 0 {
             return Ok(stream);
         }
         check_chunks(file, footer, row_group, &stream.leaves)?;
-        let selection = match rows {
-            Some(rows) if count != total => {
-                let wanted: Vec<Wanted> =
-                    stream.leaves.iter().map(|leaf| Wanted { row_group, leaf: *leaf, statistics: false }).collect();
-                footer.page_index.load(file, &footer.metadata, &wanted)?;
-                Some(selection(path, rows, total)?)
-            }
-            _ => None,
+        stream.batch_rows = stream.batch_rows.min(stream.affordable_rows());
+        stream.start()?;
+        Ok(stream)
+    }
+
+    /// How many rows are about [`DECODE_BYTES`].
+    fn affordable_rows(&self) -> usize {
+        let row_group = self.footer.metadata.row_groups().get(usize::try_from(self.block.0).unwrap_or(usize::MAX));
+        let chunks = row_group.map(|group| group.columns()).unwrap_or_default();
+        let sizes = self.leaves.iter().filter_map(|leaf| u64::try_from(chunks.get(*leaf)?.uncompressed_size()).ok());
+        let row = sizes.fold(0u64, u64::saturating_add) / self.total.max(1);
+        usize::try_from(DECODE_BYTES / row.max(1)).unwrap_or(usize::MAX).max(1)
+    }
+
+    /// Makes a decoder for the rows that are still to come.
+    fn start(&mut self) -> Result<()> {
+        let (path, block) = (self.file.path(), self.block);
+        let row_group = usize::try_from(block.0).unwrap_or(usize::MAX);
+        let left = u64::try_from(self.left).unwrap_or(u64::MAX);
+        let selection = if left == self.total {
+            None
+        } else {
+            let wanted: Vec<Wanted> =
+                self.leaves.iter().map(|leaf| Wanted { row_group, leaf: *leaf, statistics: false }).collect();
+            self.footer.page_index.load(&self.file, &self.footer.metadata, &wanted)?;
+            Some(selection(path, &last_rows(&self.rows, left), self.total)?)
         };
-        let mask = ProjectionMask::leaves(arrow.parquet_schema(), stream.leaves.iter().copied());
+        let mask = ProjectionMask::leaves(self.arrow.parquet_schema(), self.leaves.iter().copied());
         let decoder = guarded(
             path,
             || place(block),
             || {
-                ParquetPushDecoderBuilder::new_with_metadata(arrow.clone())
+                ParquetPushDecoderBuilder::new_with_metadata(self.arrow.clone())
                     .with_row_group_selections(vec![RowGroupSelection::new(row_group, selection)])
                     .with_projection(mask)
-                    .with_batch_size(left.min(batch_rows.max(1)))
+                    .with_batch_size(self.left.min(self.batch_rows))
                     .build()
             },
         )?;
-        stream.decoder = Some(decoder);
-        stream.advance()?;
-        Ok(stream)
+        self.decoder = Some(decoder);
+        self.reader = None;
+        self.advance()
+    }
+
+    /// What the decoder makes of the next rows; `None` inside if the row group has no more. Rows that do not fit into one array are tried
+    /// again, fewer at a time.
+    fn decode(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            let Some(reader) = &mut self.reader else { return Ok(None) };
+            let decoded = caught(|| Ok(reader.next().transpose()?));
+            let error = match decoded {
+                Ok(batch) => return Ok(batch),
+                Err(error) => error,
+            };
+            let (path, place) = (self.file.path(), place(self.block));
+            if !error.is_overflow() {
+                return Err(error.at(path, place));
+            }
+            if self.batch_rows == 1 {
+                let what = format!(
+                    "{place}: a row of it holds more than the 2 GiB that one value can have; select other columns"
+                );
+                return Err(Error::unsupported(path, what));
+            }
+            self.batch_rows = self.left.min(self.batch_rows).div_ceil(SMALLER_BATCHES);
+            self.start()?;
+        }
     }
 
     /// Reads what the decoder needs until it has rows to decode, or no more of them.
@@ -186,12 +250,10 @@ impl RowStream for Stream {
             let options = RecordBatchOptions::new().with_row_count(Some(std::mem::take(&mut self.left)));
             return RecordBatch::try_new_with_options(Arc::clone(&self.schema), Vec::new(), &options)
                 .map(Some)
-                .map_err(|error| Error::corrupt(self.file.path(), place(self.block), error.to_string()));
+                .map_err(|error| Error::undecodable(self.file.path(), place(self.block), error.to_string()));
         }
-        let block = self.block;
-        while let Some(reader) = &mut self.reader {
-            let batch = guarded(self.file.path(), || place(block), || Ok(reader.next().transpose()?))?;
-            let Some(batch) = batch else {
+        while self.reader.is_some() {
+            let Some(batch) = self.decode()? else {
                 self.reader = None;
                 self.advance()?;
                 continue;
@@ -206,13 +268,15 @@ impl RowStream for Stream {
 impl Stream {
     /// The decoded columns in the order of the projection.
     fn arrange(&self, decoded: &RecordBatch) -> Result<RecordBatch> {
-        let corrupt = |what: String| Error::corrupt(self.file.path(), place(self.block), what);
+        let failed = |what: String| Error::undecodable(self.file.path(), place(self.block), what);
         let mut columns = Vec::with_capacity(self.projection.len());
         for (root, field) in self.projection.iter().zip(self.schema.fields()) {
             let position = self.roots.binary_search(root).unwrap_or(usize::MAX);
             let column =
-                decoded.columns().get(position).ok_or_else(|| corrupt(format!("column {root} was not decoded")))?;
-            let mut column = fields::complete(column, field.data_type()).map_err(|error| corrupt(error.to_string()))?;
+                decoded.columns().get(position).ok_or_else(|| failed(format!("column {root} was not decoded")))?;
+            let parts = self.parts.get(root).map(Vec::as_slice).unwrap_or_default();
+            let mut column =
+                fields::complete(column, field.data_type(), parts).map_err(|error| failed(error.to_string()))?;
             if self.footer.intervals.columns.contains(root) {
                 column = interval::from_bytes(&column);
             }
@@ -220,8 +284,22 @@ impl Stream {
         }
         let schema = as_decoded(&self.schema, &columns);
         let options = RecordBatchOptions::new().with_row_count(Some(decoded.num_rows()));
-        RecordBatch::try_new_with_options(schema, columns, &options).map_err(|error| corrupt(error.to_string()))
+        RecordBatch::try_new_with_options(schema, columns, &options).map_err(|error| failed(error.to_string()))
     }
+}
+
+/// The last `count` of `rows`.
+pub(super) fn last_rows(rows: &RowRanges, count: u64) -> RowRanges {
+    let mut before = rows.row_count().saturating_sub(count);
+    let mut last = Vec::with_capacity(rows.0.len());
+    for range in &rows.0 {
+        let passed = before.min(range.end - range.start);
+        before -= passed;
+        if range.start + passed < range.end {
+            last.push(range.start + passed..range.end);
+        }
+    }
+    RowRanges(last)
 }
 
 fn projected(path: &str, schema: &Schema, projection: &[usize]) -> Result<SchemaRef> {

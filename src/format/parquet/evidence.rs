@@ -35,16 +35,7 @@ impl Evidence for RowGroupEvidence {
 
     fn column(&self, name: &str) -> Option<ColumnStats> {
         let rows = self.row_count()?;
-        let mut stats = column_stats(&self.footer.columns, self.row_group()?, rows, name)?;
-        // Counts only: the bounds of the format itself are at least as good, and other tools keep them right when they
-        // rewrite a footer.
-        if (stats.null_count.is_none() || stats.nan_count.is_none())
-            && let Some(ours) = self.footer.block_stats().get(self.row_group).and_then(|columns| columns.get(name))
-        {
-            stats.null_count = stats.null_count.or(ours.null_count.filter(|nulls| *nulls <= rows));
-            stats.nan_count = stats.nan_count.or(ours.nan_count.filter(|nans| *nans <= rows));
-        }
-        Some(stats)
+        column_stats(&self.footer.columns, self.row_group()?, rows, name)
     }
 
     fn has_column(&self, name: &str) -> bool {

@@ -141,9 +141,9 @@ impl File {
                 }
                 let bytes = into_bytes(read.next().unwrap_or_else(|| Buffer::from(Vec::<u8>::new())));
                 if u64::try_from(bytes.len()).ok() != Some(range.end - range.start) {
-                    return Err(Error::corrupt(
+                    return Err(Error::io(
                         self.path(),
-                        format!("bytes {}..{}", range.start, range.end),
+                        format!("read bytes {}..{} of", range.start, range.end),
                         format!("the store returned {} bytes", bytes.len()),
                     ));
                 }
@@ -165,18 +165,51 @@ pub(super) fn into_bytes(buffer: Buffer) -> Bytes {
     Bytes::from_owner(Owner(buffer))
 }
 
+/// Why the `parquet` crate did not do what it was asked for.
+pub(super) enum Failure {
+    /// It said so.
+    Refused(ParquetError),
+    /// It gave up in a place where it should not, with this text.
+    GaveUp(String),
+}
+
+impl Failure {
+    /// Whether a value or an offset did not fit its type: fewer rows at a time may.
+    pub(super) fn is_overflow(&self) -> bool {
+        match self {
+            Self::Refused(error) => error.to_string().contains("overflow"),
+            Self::GaveUp(text) => text.contains("overflow"),
+        }
+    }
+
+    /// The error of the file at `path`. Damage is what the crate calls so; of what made it give up nobody knows.
+    pub(super) fn at(self, path: &str, place: String) -> Error {
+        let overflow = self.is_overflow();
+        match self {
+            Self::Refused(ParquetError::NYI(what)) => Error::unsupported(path, format!("{what} (at {place})")),
+            Self::Refused(error @ ParquetError::ArrowError(_)) => Error::undecodable(path, place, error.to_string()),
+            Self::Refused(error) if overflow => Error::undecodable(path, place, error.to_string()),
+            Self::Refused(error) => Error::corrupt(path, place, error.to_string()),
+            Self::GaveUp(text) => Error::undecodable(path, place, format!("decoding gave up: {text}")),
+        }
+    }
+}
+
+/// Runs `work` and catches its panics.
+pub(super) fn caught<T>(work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, Failure> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(result) => result.map_err(Failure::Refused),
+        Err(panic) => Err(Failure::GaveUp(panic_text(panic.as_ref()).to_owned())),
+    }
+}
+
 /// Runs `work`, turning its errors and its panics into an [`Error`] about `path`.
 pub(super) fn guarded<T>(
     path: &str,
     place: impl Fn() -> String,
     work: impl FnOnce() -> Result<T, ParquetError>,
 ) -> Result<T> {
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(ParquetError::NYI(what))) => Err(Error::unsupported(path, format!("{what} (at {})", place()))),
-        Ok(Err(error)) => Err(Error::corrupt(path, place(), error.to_string())),
-        Err(panic) => Err(Error::corrupt(path, place(), format!("decoding gave up: {}", panic_text(panic.as_ref())))),
-    }
+    caught(work).map_err(|failure| failure.at(path, place()))
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {

@@ -47,22 +47,30 @@ fn collect(node: &Type, data_type: &DataType, parts: &[ColumnPart], first: usize
     }
 }
 
-/// `array`, decoded from some leaves of a column of type `full`, in that type: fields that were not read are NULL, also those that the
-/// schema requires, so that the type of the array says that they may be.
-pub(super) fn complete(array: &ArrayRef, full: &DataType) -> Result<ArrayRef, ArrowError> {
-    let (DataType::Struct(fields), DataType::Struct(read)) = (full, array.data_type()) else {
+/// `array`, decoded from the leaves of `parts` of a column of type `full`, in that type: fields that were not read are NULL, also
+/// those that the schema requires, so that the type of the array says that they may be.
+pub(super) fn complete(array: &ArrayRef, full: &DataType, parts: &[ColumnPart]) -> Result<ArrayRef, ArrowError> {
+    let (DataType::Struct(fields), DataType::Struct(_)) = (full, array.data_type()) else {
         return Ok(Arc::clone(array));
     };
     if array.data_type() == full {
         return Ok(Arc::clone(array));
     }
     let array = array.as_struct();
-    let mut columns = read.iter().zip(array.columns()).peekable();
+    // names may repeat: what was read is known by its place
+    let wanted = ColumnPart::by_column(parts);
+    let mut columns = array.columns().iter();
     let mut completed = Vec::with_capacity(fields.len());
     let mut children = Vec::with_capacity(fields.len());
-    for field in fields {
-        let child = match columns.next_if(|(read, _)| read.name() == field.name()) {
-            Some((_, column)) => complete(column, field.data_type())?,
+    for (index, field) in fields.iter().enumerate() {
+        let read = if parts.is_empty() { Some(parts) } else { wanted.get(&index).map(Vec::as_slice) };
+        let child = match read {
+            Some(parts) => {
+                let column = columns
+                    .next()
+                    .ok_or_else(|| ArrowError::SchemaError(format!("field \"{}\" was not decoded", field.name())))?;
+                complete(column, field.data_type(), parts)?
+            }
             None => new_null_array(field.data_type(), array.len()),
         };
         completed.push(field.as_ref().clone().with_data_type(child.data_type().clone()).with_nullable(true));
@@ -130,14 +138,14 @@ mod tests {
             vec![Arc::new(s)],
             Some(nulls.clone()),
         ));
-        let whole = complete(&read, &full).unwrap();
+        let whole = complete(&read, &full, &[part(1, &[part(1, &[])])]).unwrap();
         let whole = whole.as_struct();
         assert_eq!(whole.nulls(), Some(&nulls));
         assert_eq!(whole.column(0).null_count(), 2);
         let s = whole.column(1).as_struct();
         assert_eq!((s.column(0).null_count(), s.column(1).as_string::<i32>().value(0)), (2, "1"));
         let plain: ArrayRef = Arc::new(Int32Array::from(vec![1]));
-        assert_eq!(&complete(&plain, &DataType::Int32).unwrap(), &plain);
+        assert_eq!(&complete(&plain, &DataType::Int32, &[]).unwrap(), &plain);
     }
 
     /// A required field below the first level once made the outer struct one of the fields that were read alone.
@@ -151,8 +159,20 @@ mod tests {
         let n = StructArray::new(vec![text].into(), vec![y], None);
         let outer = vec![Field::new("n", n.data_type().clone(), true)];
         let read: ArrayRef = Arc::new(StructArray::new(outer.into(), vec![Arc::new(n)], None));
-        let whole = complete(&read, &full).unwrap();
+        let whole = complete(&read, &full, &[part(0, &[part(1, &[])])]).unwrap();
         let n = whole.as_struct().column(0).as_struct();
         assert_eq!((n.num_columns(), n.column(0).null_count(), n.column(1).as_string::<i32>().value(1)), (2, 2, "2"));
+    }
+
+    /// The second of two fields of one name once took the place of the first.
+    #[test]
+    fn fields_of_one_name_are_told_apart() {
+        let field = Field::new("k", DataType::Int32, true);
+        let full = DataType::Struct(Fields::from(vec![field.clone(), field.clone()]));
+        let k: ArrayRef = Arc::new(Int32Array::from(vec![7]));
+        let read: ArrayRef = Arc::new(StructArray::new(vec![field].into(), vec![k], None));
+        let whole = complete(&read, &full, &[part(1, &[])]).unwrap();
+        let whole = whole.as_struct();
+        assert_eq!((whole.column(0).null_count(), whole.column(1).null_count()), (1, 0));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, IntervalMonthDayNanoArray};
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalUnit};
 use parquet::basic::ConvertedType;
-use parquet::errors::{ParquetError, Result};
+use parquet::errors::Result;
 use parquet::file::metadata::page_index::PageIndexProvider;
 use parquet::file::metadata::{FileMetaData, ParquetMetaData, ParquetMetaDataBuilder};
 use parquet::schema::types::{SchemaDescriptor, Type};
@@ -15,7 +15,7 @@ use parquet::schema::types::{SchemaDescriptor, Type};
 pub(super) const TYPE: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
 /// Roots that are an INTERVAL, and roots that have one further down.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Intervals {
     /// One value per row: read.
     pub(super) columns: Vec<usize>,
@@ -37,44 +37,51 @@ impl Intervals {
         }
         found
     }
+}
 
-    /// The footer as if the columns were plain bytes; `None` if it has no such columns.
-    pub(super) fn as_bytes(
-        &self,
-        metadata: &ParquetMetaData,
-        pages: Arc<dyn PageIndexProvider>,
-    ) -> Result<Option<ParquetMetaData>> {
-        if self.columns.is_empty() {
-            return Ok(None);
-        }
-        let file = metadata.file_metadata();
-        let root = file.schema();
-        let field = |(index, field): (usize, &Arc<Type>)| {
-            if !self.columns.contains(&index) {
-                return Ok(Arc::clone(field));
-            }
-            let Type::PrimitiveType { basic_info, physical_type, type_length, .. } = field.as_ref() else {
-                return Err(ParquetError::General(format!("INTERVAL column {index} is a group")));
-            };
-            let plain = Type::primitive_type_builder(basic_info.name(), *physical_type)
-                .with_length(*type_length)
-                .with_repetition(basic_info.repetition())
-                .build()?;
-            Ok(Arc::new(plain))
-        };
-        let fields = root.get_fields().iter().enumerate().map(field).collect::<Result<Vec<_>>>()?;
-        let root = Type::group_type_builder(root.name()).with_fields(fields).build()?;
-        let file = FileMetaData::new(
-            file.version(),
-            file.num_rows(),
-            file.created_by().map(str::to_owned),
-            file.key_value_metadata().cloned(),
-            Arc::new(SchemaDescriptor::new(Arc::new(root))),
-            file.column_orders().cloned(),
-        );
-        let builder = ParquetMetaDataBuilder::new(file).set_row_groups(metadata.row_groups().to_vec());
-        Ok(Some(builder.set_page_index(Some(pages)).build()))
+/// The footer as if the root columns `plain` had no annotations: plain bytes and numbers; `None` if there are no such columns.
+pub(super) fn as_bytes(
+    metadata: &ParquetMetaData,
+    plain: &[usize],
+    pages: Arc<dyn PageIndexProvider>,
+) -> Result<Option<ParquetMetaData>> {
+    if plain.is_empty() {
+        return Ok(None);
     }
+    let file = metadata.file_metadata();
+    let root = file.schema();
+    let field = |(index, field): (usize, &Arc<Type>)| {
+        if plain.contains(&index) { without_annotations(field) } else { Ok(Arc::clone(field)) }
+    };
+    let fields = root.get_fields().iter().enumerate().map(field).collect::<Result<Vec<_>>>()?;
+    let root = Type::group_type_builder(root.name()).with_fields(fields).build()?;
+    let file = FileMetaData::new(
+        file.version(),
+        file.num_rows(),
+        file.created_by().map(str::to_owned),
+        file.key_value_metadata().cloned(),
+        Arc::new(SchemaDescriptor::new(Arc::new(root))),
+        file.column_orders().cloned(),
+    );
+    let builder = ParquetMetaDataBuilder::new(file).set_row_groups(metadata.row_groups().to_vec());
+    Ok(Some(builder.set_page_index(Some(pages)).build()))
+}
+
+fn without_annotations(field: &Type) -> Result<Arc<Type>> {
+    let info = field.get_basic_info();
+    let plain = match field {
+        Type::PrimitiveType { physical_type, type_length, .. } => {
+            Type::primitive_type_builder(info.name(), *physical_type)
+                .with_length(*type_length)
+                .with_repetition(info.repetition())
+                .build()?
+        }
+        Type::GroupType { fields, .. } => {
+            let fields = fields.iter().map(|field| without_annotations(field)).collect::<Result<Vec<_>>>()?;
+            Type::group_type_builder(info.name()).with_repetition(info.repetition()).with_fields(fields).build()?
+        }
+    };
+    Ok(Arc::new(plain))
 }
 
 /// Decoded bytes as intervals; other arrays as they are.

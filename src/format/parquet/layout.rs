@@ -7,15 +7,15 @@ use arrow::array::{Array, ArrayRef};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use parquet::arrow::{ArrowSchemaConverter, add_encoded_arrow_schema_to_metadata};
-use parquet::basic::{Compression, Type as Physical, ZstdLevel};
+use parquet::basic::{Compression, ConvertedType, Type as Physical, ZstdLevel};
 use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::{
     BloomFilterPosition, EnabledStatistics, WriterProperties, WriterPropertiesBuilder, WriterPropertiesPtr,
 };
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 
-use super::encoding;
 use super::fetch::guarded;
+use super::{annotations, encoding};
 use crate::format::{SortKey, WriteOptions};
 use crate::{Error, Result};
 
@@ -62,14 +62,19 @@ impl Layout {
     /// # Errors
     /// Options that make no sense, sort columns that do not exist, types that Parquet cannot hold.
     pub(super) fn new(path: &str, input: &SchemaRef, options: &WriteOptions) -> Result<Self> {
-        let stored: Fields =
-            input.fields().iter().map(|field| with_type(field, parquet_type(field.data_type()))).collect();
+        let stored: Fields = input
+            .fields()
+            .iter()
+            .map(annotations::stored)
+            .map(|field| with_type(&field, parquet_type(field.data_type())))
+            .collect();
         let stored = Arc::new(Schema::new_with_metadata(stored, input.metadata().clone()));
         let shown: Fields =
             stored.fields().iter().map(|field| with_type(field, plain_type(field.data_type()))).collect();
         let shown = Schema::new_with_metadata(shown, stored.metadata().clone());
         let parquet = guarded(path, || "schema".to_owned(), || ArrowSchemaConverter::new().convert(&stored))
             .map_err(|error| Error::unsupported(path, format!("the schema cannot be written as Parquet: {error}")))?;
+        let parquet = guarded(path, || "schema".to_owned(), || annotations::annotated(&parquet, input.fields()))?;
         let compression = compression(options.compression.as_deref())?;
         let zstd = matches!(compression, Compression::ZSTD(_));
         let base = WriterProperties::builder()
@@ -116,7 +121,8 @@ impl Layout {
                 if input.data_type() == stored.data_type() {
                     return Ok(Arc::clone(array));
                 }
-                cast_with_options(array, stored.data_type(), &exact).map_err(|error| {
+                let array = annotations::stored_array(array, input);
+                array.and_then(|array| cast_with_options(&array, stored.data_type(), &exact)).map_err(|error| {
                     Error::InvalidInput(format!("column \"{}\" of \"{path}\" cannot be stored: {error}", input.name()))
                 })
             })
@@ -179,6 +185,8 @@ fn bloomed(parquet: &SchemaDescriptor, patterns: Option<&[String]>) -> Vec<usize
         descr.path().parts().len() == 1
             && descr.max_rep_level() == 0
             && !matches!(descr.physical_type(), Physical::BOOLEAN | Physical::INT96)
+            // equal intervals (30 days, one month) have different bytes
+            && descr.converted_type() != ConvertedType::INTERVAL
     };
     parquet
         .columns()

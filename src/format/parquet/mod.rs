@@ -4,11 +4,15 @@
 //! | file | what it knows |
 //! |---|---|
 //! | `open` | the footer: one tail read, validation |
+//! | `lengths` | statistics of impossible length, taken out before they are decoded |
+//! | `shown` | the Arrow schema of the columns, and the columns that have none |
+//! | `annotations` | which annotation of Parquet is which extension type of Arrow |
 //! | `columns` | which leaf a column name means, and how its stored values compare |
 //! | `bounds` | raw statistics bytes to [`crate::predicate::Scalar`] bounds |
 //! | `evidence` | row-group statistics |
 //! | `bloom` | split-block bloom filters |
 //! | `page_index` | column and offset indexes, fetched when asked for |
+//! | `thrift` | structs looked into before the decoder does |
 //! | `page_header` | sizes that pages claim, checked before they are believed |
 //! | `pages` | page statistics to row ranges |
 //! | `decode` | selected pages to Arrow columns |
@@ -17,6 +21,7 @@
 //! | `layout` | what a written file looks like: types, encodings, filters |
 //! | `writer` | row groups from blocks, encoded by any thread, appended in order |
 
+mod annotations;
 mod bloom;
 mod bounds;
 mod columns;
@@ -28,11 +33,14 @@ mod fetch;
 mod fields;
 mod interval;
 mod layout;
+mod lengths;
 mod open;
 mod page_header;
 mod page_index;
 mod pages;
 mod reader;
+mod shown;
+mod thrift;
 mod types;
 mod writer;
 
@@ -43,6 +51,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 
+pub(crate) use annotations::is_shredded_variant;
 pub use reader::ParquetReader;
 pub use types::check_columns;
 pub use writer::ParquetWriter;
@@ -53,9 +62,6 @@ use crate::storage::{Sink, Source};
 
 /// Registry name of the format.
 pub const FORMAT_NAME: &str = "parquet";
-
-/// Key-value metadata entry that holds the block statistics, in the text form of TLM's footer.
-pub const BLOCK_STATS_KEY: &str = "pensieve.block_stats";
 
 /// The bytes every Parquet file begins and ends with.
 pub const MAGIC: &[u8; 4] = b"PAR1";

@@ -1,13 +1,13 @@
 //! Opening a Parquet file: one read of its tail, a second one only when the footer is larger, and checks of what the footer
 //! claims before anything believes it.
 
-use std::sync::{Arc, OnceLock};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{Field, Schema};
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
-use parquet::basic::LogicalType;
 use parquet::file::metadata::{
     ParquetMetaData, ParquetMetaDataBuilder, ParquetMetaDataOptions, ParquetMetaDataReader, ParquetStatisticsPolicy,
 };
@@ -16,8 +16,8 @@ use super::columns::Columns;
 use super::fetch::{Kept, Memory, guarded, into_bytes};
 use super::interval::{self, Intervals};
 use super::page_index::PageIndex;
-use super::{BLOCK_STATS_KEY, ENCRYPTED_MAGIC, MAGIC, TAIL_BYTES};
-use crate::stats::json::{BlockColumns, parse};
+use super::{ENCRYPTED_MAGIC, MAGIC, TAIL_BYTES, annotations, lengths, shown};
+use crate::format::names::distinct;
 use crate::storage::Source;
 use crate::{Error, Result};
 
@@ -39,6 +39,8 @@ pub(super) struct Footer {
     pub(super) arrow: ArrowReaderMetadata,
     /// Root columns with intervals.
     pub(super) intervals: Intervals,
+    /// Root columns that cannot be read, and why.
+    unreadable: BTreeMap<usize, String>,
     /// Arrow schema of the file.
     pub(super) schema: SchemaRef,
     /// Rows of each row group.
@@ -47,7 +49,6 @@ pub(super) struct Footer {
     pub(super) columns: Columns,
     /// Column and offset indexes, filled as they are asked for.
     pub(super) page_index: Arc<PageIndex>,
-    block_stats: OnceLock<Vec<BlockColumns>>,
     /// Bytes of memory that the footer takes, and that the page index and the bloom filters may come to take, roughly.
     pub(super) weight: u64,
 }
@@ -72,7 +73,7 @@ pub(super) fn open(source: &Arc<dyn Source>) -> Result<(Arc<Memory>, Footer)> {
         let cut = to_usize(path, footer_start - tail_start)?;
         let end = to_usize(path, size - FOOTER_END - tail_start)?;
         if cut > end || end > tail.len() {
-            return Err(Error::corrupt(path, "end of file", "the store returned fewer bytes than the file has"));
+            return Err(short(path));
         }
         (tail.slice(cut..end), tail.slice(..cut))
     } else {
@@ -101,9 +102,13 @@ fn worth_keeping(metadata: &ParquetMetaData, offset: u64, before: &Bytes) -> Kep
     }
 }
 
+fn short(path: &str) -> Error {
+    Error::io(path, "read the end of", "the store returned fewer bytes than it says that the file has")
+}
+
 fn footer_length(path: &str, tail: &Bytes, size: u64) -> Result<u64> {
     let Some((head, end)) = tail.split_last_chunk::<8>() else {
-        return Err(Error::corrupt(path, "end of file", "the store returned fewer bytes than the file has"));
+        return Err(short(path));
     };
     let _ = head;
     let [a, b, c, d, magic @ ..] = *end;
@@ -128,19 +133,6 @@ fn footer_length(path: &str, tail: &Bytes, size: u64) -> Result<u64> {
     Ok(length)
 }
 
-impl Footer {
-    /// The block statistics that this project's writers add, per row group; empty if the file has none that fit it. Parsed
-    /// when first asked for: they repeat most of what the footer says itself.
-    pub(super) fn block_stats(&self) -> &[BlockColumns] {
-        self.block_stats.get_or_init(|| {
-            let entries = self.metadata.file_metadata().key_value_metadata().map(Vec::as_slice).unwrap_or_default();
-            let entry = entries.iter().find(|entry| entry.key == BLOCK_STATS_KEY);
-            let text = entry.and_then(|entry| entry.value.as_deref());
-            text.and_then(|text| parse(text.as_bytes(), &self.schema, &self.block_rows).ok()).unwrap_or_default()
-        })
-    }
-}
-
 /// A decoded footer takes several times its encoded size.
 fn weight(metadata: &ParquetMetaData, encoded: usize) -> u64 {
     let later = metadata.row_groups().iter().flat_map(|row_group| row_group.columns()).fold(0u64, |sum, chunk| {
@@ -151,19 +143,18 @@ fn weight(metadata: &ParquetMetaData, encoded: usize) -> u64 {
 }
 
 fn to_usize(path: &str, value: u64) -> Result<usize> {
-    usize::try_from(value).map_err(|_| Error::corrupt(path, "footer", format!("{value} exceeds the address space")))
+    usize::try_from(value).map_err(|_| Error::unsupported(path, format!("{value} exceeds the address space")))
 }
 
 impl Footer {
     /// Refuses a projection with a column that cannot be read.
     pub(super) fn check_readable(&self, path: &str, projection: &[usize]) -> Result<()> {
-        match projection.iter().find(|column| self.intervals.nested.contains(column)) {
+        match projection.iter().find_map(|column| Some((column, self.unreadable.get(column)?))) {
             None => Ok(()),
-            Some(column) => Err(Error::unsupported(
+            Some((column, why)) => Err(Error::unsupported(
                 path,
                 format!(
-                    "column \"{}\" holds a Parquet INTERVAL within another type, which is not read here; select the other columns, \
-                     or use read_parquet",
+                    "column \"{}\" cannot be read: {why}; select the other columns",
                     self.schema.field(*column).name()
                 ),
             )),
@@ -171,28 +162,16 @@ impl Footer {
     }
 }
 
-/// The schema with the root columns that Parquet calls UUID marked as Arrow's UUID extension type.
-fn with_uuids(schema: &SchemaRef, metadata: &ParquetMetaData) -> SchemaRef {
-    let descriptor = metadata.file_metadata().schema_descr();
-    let is_uuid = |name: &str| {
-        descriptor.columns().iter().any(|leaf| {
-            leaf.path().parts().len() == 1 && leaf.name() == name && leaf.logical_type_ref() == Some(&LogicalType::Uuid)
-        })
+/// The schema with the root columns that have no type as text.
+fn with_unreadable(schema: &SchemaRef, unreadable: &BTreeMap<usize, String>) -> SchemaRef {
+    if unreadable.is_empty() {
+        return Arc::clone(schema);
+    }
+    let field = |(index, field): (usize, &Arc<Field>)| match unreadable.contains_key(&index) {
+        true => Arc::new(Field::new(field.name(), DataType::Utf8, true)),
+        false => Arc::clone(field),
     };
-    let fields: Vec<Field> = schema
-        .fields()
-        .iter()
-        .map(|field| {
-            if field.data_type() != &DataType::FixedSizeBinary(16)
-                || !field.metadata().is_empty()
-                || !is_uuid(field.name())
-            {
-                return field.as_ref().clone();
-            }
-            let name = ("ARROW:extension:name".to_owned(), "arrow.uuid".to_owned());
-            field.as_ref().clone().with_metadata(std::collections::HashMap::from([name]))
-        })
-        .collect();
+    let fields: Vec<Arc<Field>> = schema.fields().iter().enumerate().map(field).collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
@@ -214,6 +193,8 @@ fn decode(path: &str, bytes: &Bytes) -> Result<Footer> {
     let options = ParquetMetaDataOptions::new()
         .with_encoding_stats_as_mask(true)
         .with_size_stats_policy(ParquetStatisticsPolicy::SkipAll);
+    let possible = lengths::without_impossible(bytes).map(Bytes::from);
+    let bytes = possible.as_ref().unwrap_or(bytes);
     let metadata = guarded(path, place, || ParquetMetaDataReader::decode_metadata_with_options(bytes, Some(&options)))?;
 
     let leaves = metadata.file_metadata().schema_descr().num_columns();
@@ -238,33 +219,63 @@ fn decode(path: &str, bytes: &Bytes) -> Result<Footer> {
     let page_index = Arc::new(PageIndex::new(&metadata));
     let provider: Arc<PageIndex> = Arc::clone(&page_index);
     let intervals = Intervals::of(&metadata);
-    let decoded = guarded(path, place, || intervals.as_bytes(&metadata, Arc::clone(&page_index) as _))?;
     let metadata = Arc::new(ParquetMetaDataBuilder::new_from_metadata(metadata).set_page_index(Some(provider)).build());
-    let decoded = decoded.map_or_else(|| Arc::clone(&metadata), Arc::new);
-    // A damaged or foreign ARROW:schema is a hint that cannot be taken, not a reason to refuse the file.
-    let arrow = guarded(path, place, || ArrowReaderMetadata::try_new(Arc::clone(&decoded), ArrowReaderOptions::new()))
-        .or_else(|_| {
-            guarded(
-                path,
-                || "schema".to_owned(),
-                || {
-                    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-                    ArrowReaderMetadata::try_new(Arc::clone(&decoded), options)
-                },
-            )
-        })?;
-    let schema = with_intervals(&with_uuids(arrow.schema(), &metadata), &intervals.columns);
-    let columns = Columns::new(metadata.file_metadata(), &schema);
+    let decoded = |plain: &[usize]| {
+        let decoded = guarded(path, place, || interval::as_bytes(&metadata, plain, Arc::clone(&page_index) as _))?;
+        let decoded = decoded.map_or_else(|| Arc::clone(&metadata), Arc::new);
+        guarded(path, || "schema".to_owned(), || shown::arrow_metadata(&decoded))
+    };
+    let mut unreadable = BTreeMap::new();
+    let arrow = decoded(&intervals.columns).or_else(|error| {
+        unreadable = guarded(path, place, || Ok(shown::without_type(&metadata)))?;
+        let plain: Vec<usize> = intervals.columns.iter().chain(unreadable.keys()).copied().collect();
+        if unreadable.is_empty() { Err(error) } else { decoded(&plain) }
+    })?;
+    for root in &intervals.nested {
+        unreadable.entry(*root).or_insert_with(|| "an INTERVAL within another type is not read here".to_owned());
+    }
+    let (schema, columns) = as_shown(&metadata, &arrow, &intervals, &unreadable);
     let weight = weight(&metadata, bytes.len());
-    Ok(Footer {
-        metadata,
-        arrow,
-        intervals,
-        schema,
-        block_rows,
-        columns,
-        page_index,
-        block_stats: OnceLock::new(),
-        weight,
-    })
+    Ok(Footer { metadata, arrow, intervals, unreadable, schema, block_rows, columns, page_index, weight })
+}
+
+/// The schema that a file is shown with, and its root columns.
+fn as_shown(
+    metadata: &ParquetMetaData,
+    arrow: &ArrowReaderMetadata,
+    intervals: &Intervals,
+    unreadable: &BTreeMap<usize, String>,
+) -> (SchemaRef, Columns) {
+    let readable = with_unreadable(&with_intervals(arrow.schema(), &intervals.columns), unreadable);
+    let schema = distinct(&annotations::shown(&readable, metadata));
+    let columns = Columns::new(metadata.file_metadata(), &schema);
+    (schema, columns)
+}
+
+impl Footer {
+    /// The footer with bytes that the file says nothing about as text.
+    ///
+    /// # Errors
+    /// If the decoder refuses the schema.
+    pub(super) fn with_text(&self, path: &str) -> Result<Self> {
+        let options = ArrowReaderOptions::new().with_schema(annotations::with_text(self.arrow.schema(), &self.schema));
+        let arrow = guarded(
+            path,
+            || "schema".to_owned(),
+            || ArrowReaderMetadata::try_new(Arc::clone(self.arrow.metadata()), options),
+        )?;
+        let intervals = self.intervals.clone();
+        let (schema, columns) = as_shown(&self.metadata, &arrow, &intervals, &self.unreadable);
+        Ok(Self {
+            metadata: Arc::clone(&self.metadata),
+            arrow,
+            intervals,
+            unreadable: self.unreadable.clone(),
+            schema,
+            block_rows: self.block_rows.clone(),
+            columns,
+            page_index: Arc::clone(&self.page_index),
+            weight: self.weight,
+        })
+    }
 }

@@ -1,9 +1,11 @@
 //! What page headers claim, read before the decoder allocates it.
 //!
 //! The decoder makes room for a page's stated size before it decompresses. A damaged header may state two gigabytes for a
-//! hundred bytes. Headers are Thrift compact structs; the first three fields are the page type and the two sizes.
+//! hundred bytes. The first three fields of a header are the page type and the two sizes.
 
 use parquet::basic::Compression;
+
+use super::thrift::{I32, Thrift};
 
 /// The most that `compressed` bytes of a page can become; `None` where the codec has no useful limit and its decoder writes
 /// only what it decodes.
@@ -29,7 +31,7 @@ fn limit(codec: Compression, compressed: u64) -> Option<u64> {
 pub(super) fn check(mut bytes: &[u8], codec: Compression) -> Result<(), String> {
     while !bytes.is_empty() {
         let mut thrift = Thrift { bytes };
-        let Some((uncompressed, compressed)) = thrift.page_sizes() else { return Ok(()) };
+        let Some((uncompressed, compressed)) = page_sizes(&mut thrift) else { return Ok(()) };
         let (Ok(uncompressed), Ok(length)) = (u64::try_from(uncompressed), usize::try_from(compressed)) else {
             return Err(format!("a page claims {compressed} compressed and {uncompressed} uncompressed bytes"));
         };
@@ -45,108 +47,18 @@ pub(super) fn check(mut bytes: &[u8], codec: Compression) -> Result<(), String> 
     Ok(())
 }
 
-/// As much of the Thrift compact protocol as it takes to find the end of a struct.
-struct Thrift<'a> {
-    bytes: &'a [u8],
-}
-
-/// Structs within structs: page headers have three levels.
-const DEEPEST: usize = 16;
-
-impl Thrift<'_> {
-    /// The uncompressed and the compressed size of a page header; leaves the position behind the header.
-    fn page_sizes(&mut self) -> Option<(i64, i64)> {
-        let (mut uncompressed, mut compressed) = (None, None);
-        let mut field = 0i64;
-        loop {
-            let (kind, number) = match self.field(field)? {
-                Some(found) => found,
-                None => return Some((uncompressed?, compressed?)),
-            };
-            field = number;
-            match (number, kind) {
-                (2, 5) => uncompressed = Some(self.zigzag()?),
-                (3, 5) => compressed = Some(self.zigzag()?),
-                _ => self.skip(kind, DEEPEST)?,
-            }
+/// The uncompressed and the compressed size of a page header; leaves the position behind the header.
+fn page_sizes(thrift: &mut Thrift<'_>) -> Option<(i64, i64)> {
+    let (mut uncompressed, mut compressed) = (None, None);
+    thrift.fields(&mut |header, number, kind| {
+        match (number, kind) {
+            (2, I32) => uncompressed = Some(header.zigzag()?),
+            (3, I32) => compressed = Some(header.zigzag()?),
+            _ => header.skip(kind)?,
         }
-    }
-
-    fn byte(&mut self) -> Option<u8> {
-        let (first, rest) = self.bytes.split_first()?;
-        self.bytes = rest;
-        Some(*first)
-    }
-
-    fn varint(&mut self) -> Option<u64> {
-        let mut value = 0u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                return Some(value);
-            }
-        }
-        None
-    }
-
-    fn zigzag(&mut self) -> Option<i64> {
-        let value = self.varint()?;
-        Some((value >> 1).cast_signed() ^ -(value & 1).cast_signed())
-    }
-
-    /// Type and number of the next field after field `last`; `None` inside at the end of the struct.
-    fn field(&mut self, last: i64) -> Option<Option<(u8, i64)>> {
-        let head = self.byte()?;
-        if head == 0 {
-            return Some(None);
-        }
-        let number = match head >> 4 {
-            0 => self.zigzag()?,
-            delta => last.checked_add(i64::from(delta))?,
-        };
-        Some(Some((head & 0x0f, number)))
-    }
-
-    fn take(&mut self, length: u64) -> Option<()> {
-        self.bytes = self.bytes.get(usize::try_from(length).ok()?..)?;
         Some(())
-    }
-
-    fn skip(&mut self, kind: u8, depth: usize) -> Option<()> {
-        let depth = depth.checked_sub(1)?;
-        match kind {
-            1 | 2 => Some(()),
-            3 => self.take(1),
-            4..=6 => self.varint().map(drop),
-            7 => self.take(8),
-            8 => {
-                let length = self.varint()?;
-                self.take(length)
-            }
-            9 | 10 => {
-                let head = self.byte()?;
-                let count = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
-                for _ in 0..count {
-                    match head & 0x0f {
-                        // Booleans in lists take a byte each.
-                        1 | 2 => self.take(1)?,
-                        kind => self.skip(kind, depth)?,
-                    }
-                }
-                Some(())
-            }
-            12 => {
-                let mut field = 0;
-                while let Some((kind, number)) = self.field(field)? {
-                    field = number;
-                    self.skip(kind, depth)?;
-                }
-                Some(())
-            }
-            _ => None,
-        }
-    }
+    })?;
+    Some((uncompressed?, compressed?))
 }
 
 #[cfg(test)]

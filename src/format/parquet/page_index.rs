@@ -14,6 +14,7 @@ use parquet::file::page_index::index_reader::{decode_column_index, decode_offset
 use parquet::file::page_index::offset_index::OffsetIndexMetaData;
 
 use super::fetch::{File, Kept, guarded};
+use super::lengths;
 use crate::Result;
 
 /// A page-index region up to this size is read in one request when any part of it is needed.
@@ -130,7 +131,10 @@ impl PageIndex {
         let place = || "page index".to_owned();
         for ((slot, chunk, rows, statistics), bytes) in targets.into_iter().zip(buffers) {
             if statistics {
-                let index = guarded(file.path(), place, || decode_column_index(&bytes, chunk.column_type())).ok();
+                let index = match lengths::index_is_possible(&bytes, chunk.column_type()) {
+                    true => guarded(file.path(), place, || decode_column_index(&bytes, chunk.column_type())).ok(),
+                    false => None,
+                };
                 let _ = slot.column.set(index.map(Box::new));
             } else {
                 let index = if list_fits(&bytes) {

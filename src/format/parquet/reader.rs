@@ -37,6 +37,25 @@ struct Parsed {
     dictionaries: DictionarySchemas,
 }
 
+impl Parsed {
+    fn new(memory: Arc<Memory>, footer: Footer, byte_size: u64) -> Self {
+        let footer = Arc::new(footer);
+        let metadata = ExtentMetadata {
+            format: FORMAT_NAME,
+            version: format!("Parquet {}.0", footer.metadata.file_metadata().version()),
+            schema: Arc::clone(&footer.schema),
+            block_rows: footer.block_rows.clone(),
+            byte_size,
+            stats_rejected: None,
+        };
+        let evidence = (0..footer.block_rows.len())
+            .map(|row_group| RowGroupEvidence::new(Arc::clone(&footer), row_group))
+            .collect();
+        let blooms = Blooms::new(&footer.metadata);
+        Self { memory, footer, blooms, metadata, evidence, dictionaries: DictionarySchemas::default() }
+    }
+}
+
 impl SharedMetadata for Parsed {
     fn weight(&self) -> u64 {
         self.footer.weight.saturating_add(u64::try_from(self.memory.tail.bytes.len()).unwrap_or(u64::MAX))
@@ -59,31 +78,9 @@ impl ParquetReader {
     /// Failures of the store, and files that are not whole, unencrypted Parquet files with a schema that Arrow can express.
     pub fn open(source: Arc<dyn Source>) -> Result<Self> {
         let (memory, footer) = open::open(&source)?;
-        let footer = Arc::new(footer);
-        let metadata = ExtentMetadata {
-            format: FORMAT_NAME,
-            version: format!("Parquet {}.0", footer.metadata.file_metadata().version()),
-            schema: Arc::clone(&footer.schema),
-            block_rows: footer.block_rows.clone(),
-            byte_size: source.identity().size,
-            stats_rejected: None,
-        };
-        let evidence = (0..footer.block_rows.len())
-            .map(|row_group| RowGroupEvidence::new(Arc::clone(&footer), row_group))
-            .collect();
-        let blooms = Blooms::new(&footer.metadata);
-        let file = File::new(source, Arc::clone(&memory));
-        Ok(Self {
-            file,
-            parsed: Arc::new(Parsed {
-                memory,
-                footer,
-                blooms,
-                metadata,
-                evidence,
-                dictionaries: DictionarySchemas::default(),
-            }),
-        })
+        let identity = source.identity();
+        let parsed = Arc::new(Parsed::new(Arc::clone(&memory), footer, identity.size));
+        Ok(Self { file: File::new(source, memory), parsed })
     }
 
     fn evidence(&self, block: BlockId) -> Result<(usize, &RowGroupEvidence)> {
@@ -151,6 +148,12 @@ impl ExtentReader for ParquetReader {
     fn shared_metadata(&self) -> Option<Arc<dyn SharedMetadata>> {
         let parsed: Arc<Parsed> = Arc::clone(&self.parsed);
         Some(parsed)
+    }
+
+    fn with_text(&self) -> Result<Option<Arc<dyn ExtentReader>>> {
+        let footer = self.parsed.footer.with_text(self.file.path())?;
+        let parsed = Parsed::new(Arc::clone(&self.parsed.memory), footer, self.parsed.metadata.byte_size);
+        Ok(Some(Arc::new(Self { file: self.file.clone(), parsed: Arc::new(parsed) })))
     }
 
     fn block_evidence(&self, block: BlockId) -> Option<&dyn Evidence> {

@@ -8,10 +8,8 @@ use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
 use parquet::file::writer::SerializedFileWriter;
 
-use super::BLOCK_STATS_KEY;
 use super::fetch::guarded;
 use super::layout::Layout;
 use super::types::check_columns;
@@ -19,7 +17,6 @@ use crate::dictionary::encode_columns;
 use crate::format::{BlockEncoder, EncodedBlock, ExtentWriteResult, ExtentWriter, WriteOptions};
 use crate::stats::block::BlockStats;
 use crate::stats::extent::{BlockPartial, ExtentStats, Summary};
-use crate::stats::json::write_block;
 use crate::storage::Sink;
 use crate::{Error, Result};
 
@@ -45,7 +42,6 @@ struct ParquetEncoder {
 /// An encoded row group.
 struct Payload {
     chunks: Vec<ArrowColumnChunk>,
-    stats: String,
     summary: BlockPartial,
 }
 
@@ -82,12 +78,10 @@ impl BlockEncoder for ParquetEncoder {
         let compact = encode_columns(batch.columns());
         let stats = BlockStats::of_columns(batch.num_rows(), &compact);
         let summary = self.summary.block(&compact, &stats);
-        let mut text = String::new();
-        write_block(&mut text, &self.layout.input, &stats);
         let columns = self.layout.columns(&self.path, batch.columns())?;
         let chunks = if batch.num_rows() == 0 { Vec::new() } else { self.chunks(&columns, batch.num_rows())? };
         let bytes = chunks.iter().fold(0u64, |sum, chunk| sum.saturating_add(chunk.close().bytes_written));
-        let payload = Payload { chunks, stats: text, summary };
+        let payload = Payload { chunks, summary };
         Ok(EncodedBlock { rows: stats.row_count, bytes, payload: Box::new(payload) })
     }
 }
@@ -114,7 +108,6 @@ pub struct ParquetWriter {
     encoder: Arc<ParquetEncoder>,
     writer: SerializedFileWriter<Output>,
     stats: ExtentStats,
-    stats_json: String,
     rows: u64,
     blocks: usize,
     /// Whether a write has failed, so that the file cannot be completed.
@@ -137,7 +130,7 @@ impl ParquetWriter {
         .map_err(|error| failed(&path, error))?;
         let stats = ExtentStats::new(&schema);
         let encoder = Arc::new(ParquetEncoder { path: path.clone(), layout, summary: stats.summary() });
-        Ok(Self { path, encoder, writer, stats, stats_json: String::from("["), rows: 0, blocks: 0, failed: false })
+        Ok(Self { path, encoder, writer, stats, rows: 0, blocks: 0, failed: false })
     }
 
     fn append_payload(&mut self, rows: u64, payload: Payload) -> Result<()> {
@@ -158,10 +151,6 @@ impl ParquetWriter {
             row_group.close().map(drop)
         });
         appended.map_err(|error| failed(&self.path, error))?;
-        if self.blocks > 0 {
-            self.stats_json.push(',');
-        }
-        self.stats_json.push_str(&payload.stats);
         self.stats.merge(payload.summary);
         self.rows = self.rows.saturating_add(rows);
         self.blocks += 1;
@@ -205,21 +194,17 @@ impl ExtentWriter for ParquetWriter {
 
     fn finish(self: Box<Self>) -> Result<ExtentWriteResult> {
         self.check_usable()?;
-        let Self { path, mut writer, stats, mut stats_json, rows, blocks, .. } = *self;
-        stats_json.push(']');
-        writer.append_key_value_metadata(KeyValue::new(BLOCK_STATS_KEY.to_owned(), stats_json));
+        let Self { path, writer, stats, rows, blocks, .. } = *self;
         let Output { sink } = writer.into_inner().map_err(|error| failed(&path, error))?;
         let byte_size = sink.position();
         sink.finish()?;
-        let time = stats.time_bounds();
         Ok(ExtentWriteResult {
             extent_id: uuid::Uuid::new_v4(),
             object_path: path,
             byte_size,
             row_count: rows,
             block_count: u32::try_from(blocks).unwrap_or(u32::MAX),
-            min_timestamp_nanos: time.map(|(min, _)| min),
-            max_timestamp_nanos: time.map(|(_, max)| max),
+            time_ranges: stats.time_ranges(),
             present_paths: None,
             column_stats: stats.column_stats(),
         })

@@ -49,9 +49,10 @@ impl Footer {
         if fb_schema.endianness() != arrow_ipc::Endianness::Little {
             return Err(Error::unsupported(path, "big-endian Arrow IPC data is not supported"));
         }
-        let schema = try_fb_to_schema(fb_schema).map_err(|e| corrupt(format!("the schema is not valid: {e}")))?;
+        let unknown = |what: String| Error::undecodable(path, place.clone(), what);
+        let schema = try_fb_to_schema(fb_schema).map_err(|e| unknown(format!("the schema is not valid: {e}")))?;
         for field in schema.fields() {
-            check_type(field, 0).map_err(|what| corrupt(format!("column \"{}\": {what}", field.name())))?;
+            check_type(field, 0).map_err(|what| unknown(format!("column \"{}\": {what}", field.name())))?;
         }
         let ranges = |kind: &str, list: Option<flatbuffers::Vector<'_, arrow_ipc::Block>>| {
             list.iter()
@@ -129,16 +130,12 @@ fn check_type(field: &Field, depth: usize) -> std::result::Result<(), String> {
         Time32(TimeUnit::Microsecond | TimeUnit::Nanosecond) | Time64(TimeUnit::Second | TimeUnit::Millisecond) => {
             wrong()
         }
-        Decimal32(precision, scale) if bad_decimal(*precision, *scale, 9) => wrong(),
-        Decimal64(precision, scale) if bad_decimal(*precision, *scale, 18) => wrong(),
-        Decimal128(precision, scale) if bad_decimal(*precision, *scale, 38) => wrong(),
-        Decimal256(precision, scale) if bad_decimal(*precision, *scale, 76) => wrong(),
+        Decimal32(precision, _) if !(1..=9).contains(precision) => wrong(),
+        Decimal64(precision, _) if !(1..=18).contains(precision) => wrong(),
+        Decimal128(precision, _) if !(1..=38).contains(precision) => wrong(),
+        Decimal256(precision, _) if !(1..=76).contains(precision) => wrong(),
         _ => Ok(()),
     }
-}
-
-fn bad_decimal(precision: u8, scale: i8, most: u8) -> bool {
-    precision == 0 || precision > most || i16::from(scale) > i16::from(precision)
 }
 
 /// How the buffers of a message are compressed.
@@ -192,6 +189,7 @@ pub fn parse_batch(path: &str, place: &str, header: &[u8], at: &MessageRange) ->
     let batch = message
         .header_as_record_batch()
         .ok_or_else(|| corrupt(format!("expected a record batch, found {:?}", message.header_type())))?;
+    check_codec(path, &batch)?;
     layout(&batch, at).map_err(corrupt)
 }
 
@@ -203,6 +201,7 @@ pub fn parse_dictionary(path: &str, place: &str, header: &[u8], at: &MessageRang
         .header_as_dictionary_batch()
         .ok_or_else(|| corrupt(format!("expected a dictionary, found {:?}", message.header_type())))?;
     let batch = dictionary.data().ok_or_else(|| corrupt("the dictionary has no values".into()))?;
+    check_codec(path, &batch)?;
     let batch = layout(&batch, at).map_err(corrupt)?;
     Ok(DictionaryLayout { id: dictionary.id(), delta: dictionary.isDelta(), batch })
 }
@@ -219,6 +218,16 @@ fn message(header: &[u8]) -> std::result::Result<arrow_ipc::Message<'_>, String>
     match message.header_type() {
         MessageHeader::RecordBatch | MessageHeader::DictionaryBatch => Ok(message),
         other => Err(format!("the message is a {other:?}")),
+    }
+}
+
+/// A compression that is not known here is one of a newer version of the format, not damage.
+fn check_codec(path: &str, batch: &arrow_ipc::RecordBatch<'_>) -> Result<()> {
+    match batch.compression().map(|compression| compression.codec()) {
+        None | Some(CompressionType::LZ4_FRAME | CompressionType::ZSTD) => Ok(()),
+        Some(other) => {
+            Err(Error::unsupported(path, format!("the compression {other:?} is not read, LZ4 and Zstandard are")))
+        }
     }
 }
 
@@ -265,8 +274,7 @@ fn layout(batch: &arrow_ipc::RecordBatch<'_>, at: &MessageRange) -> std::result:
     let codec = match batch.compression().map(|c| c.codec()) {
         None => None,
         Some(CompressionType::LZ4_FRAME) => Some(Codec::Lz4),
-        Some(CompressionType::ZSTD) => Some(Codec::Zstd),
-        Some(other) => return Err(format!("the compression {other:?} is not known")),
+        Some(_) => Some(Codec::Zstd),
     };
     Ok(BatchLayout { rows, nodes, buffers, variadic, codec })
 }

@@ -16,6 +16,7 @@ use super::footer::{BatchLayout, Footer, MessageRange, parse_batch, parse_dictio
 use super::frame::{Frame, MAX_STATS, TAIL, Tail};
 use super::rows::select;
 use crate::format::cache::SharedMetadata;
+use crate::format::names::{by_shown_name, distinct};
 use crate::format::parts::as_decoded;
 use crate::format::{BlockId, BlockLocation, ColumnPart, ExtentMetadata, ExtentReader, RowRanges, RowStream};
 use crate::predicate::eval::evaluate;
@@ -81,8 +82,9 @@ impl TlmMetadata {
         };
         let stats =
             frame.stats.as_ref().map(|range| read_stats(&mut tail, range, &footer.schema, &block_rows)).transpose()?;
+        let schema = distinct(&footer.schema);
         let (columns, stats_rejected, has_stats) = match stats {
-            Some(Ok(columns)) => (columns, None, true),
+            Some(Ok(columns)) => (by_shown_name(columns, &footer.schema, &schema), None, true),
             Some(Err(reason)) => (Vec::new(), Some(reason), false),
             None => (Vec::new(), None, false),
         };
@@ -92,7 +94,7 @@ impl TlmMetadata {
             .map(|rows| BlockEvidence {
                 rows: *rows,
                 columns: columns.next().unwrap_or_default(),
-                schema: Arc::clone(&footer.schema),
+                schema: Arc::clone(&schema),
             })
             .collect();
         let metadata_bytes = source.identity().size - frame.footer.start + 1024;
@@ -100,7 +102,7 @@ impl TlmMetadata {
         let metadata = ExtentMetadata {
             format: "tlm",
             version: frame.magic.describe(),
-            schema: footer.schema,
+            schema,
             block_rows,
             byte_size: source.identity().size,
             stats_rejected,
@@ -192,7 +194,7 @@ fn no_panic<T>(path: &str, place: &str, work: impl FnOnce() -> Result<T>) -> Res
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let what = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
         let what = what.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        Err(Error::corrupt(path, place, format!("decoding failed: {what}")))
+        Err(Error::undecodable(path, place, format!("decoding gave up: {what}")))
     })
 }
 
@@ -353,9 +355,8 @@ impl TlmReader {
                 .ok_or_else(|| corrupt("the dictionary has no values".into()))?;
             let values = match (all.get(&layout.id), layout.delta) {
                 (None, _) => values,
-                (Some(before), true) => {
-                    concat(&[before.as_ref(), values.as_ref()]).map_err(|e| corrupt(e.to_string()))?
-                }
+                (Some(before), true) => concat(&[before.as_ref(), values.as_ref()])
+                    .map_err(|e| Error::undecodable(self.path(), &place, e.to_string()))?,
                 (Some(_), false) => return Err(corrupt(format!("dictionary {} is there twice", layout.id))),
             };
             all.insert(layout.id, values);
@@ -422,7 +423,8 @@ impl TlmReader {
             .map_err(|e| e.at(&corrupt))?;
         let columns: Vec<ArrayRef> = projection.iter().filter_map(|i| arrays.get(i).cloned()).collect();
         let projected = as_decoded(&projected, &columns);
-        RecordBatch::try_new_with_options(projected, columns, &options).map_err(|e| corrupt(e.to_string()))
+        RecordBatch::try_new_with_options(projected, columns, &options)
+            .map_err(|e| Error::undecodable(self.path(), format!("block {index}"), e.to_string()))
     }
 }
 

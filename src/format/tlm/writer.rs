@@ -354,15 +354,13 @@ impl ExtentWriter for TlmWriter {
         let Self { sink, stats, block_rows, .. } = *self;
         let (object_path, byte_size) = (sink.path().to_owned(), sink.position());
         sink.finish()?;
-        let time = stats.time_bounds();
         Ok(ExtentWriteResult {
             extent_id: uuid::Uuid::new_v4(),
             object_path,
             byte_size,
             row_count: block_rows.iter().sum(),
             block_count: u32::try_from(block_rows.len()).unwrap_or(u32::MAX),
-            min_timestamp_nanos: time.map(|(min, _)| min),
-            max_timestamp_nanos: time.map(|(_, max)| max),
+            time_ranges: stats.time_ranges(),
             present_paths: None,
             column_stats: stats.column_stats(),
         })

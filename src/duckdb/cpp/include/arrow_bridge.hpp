@@ -4,6 +4,7 @@
 #include "pensieve_shim.hpp"
 
 #include "duckdb/common/arrow/arrow_wrapper.hpp"
+#include "duckdb/common/multi_file/multi_file_data.hpp"
 #include "duckdb/common/vector/dictionary_vector.hpp"
 #include "duckdb/function/table/arrow.hpp"
 
@@ -14,15 +15,19 @@ struct ArrowColumns {
 	vector<string> names;
 	vector<LogicalType> types;
 	vector<shared_ptr<ArrowType>> arrow_types;
+	//! The file's field ids, in the shape of the columns.
+	vector<MultiFileColumnDefinition> definitions;
 	//! For plain text columns: the type of a block that the core hands over as a dictionary. Null for all others.
 	vector<shared_ptr<ArrowType>> dictionary_types;
+	//! For columns that DuckDB has no type for: what to say when one is read. They are declared as VARCHAR, so that the
+	//! others can be read.
+	vector<string> unreadable;
 
 	//! The type to convert an array of column `index` with.
 	const ArrowType &TypeOf(idx_t index, const ArrowArray &array) const;
 };
 
-//! Reads an Arrow struct schema; a type that DuckDB cannot hold is an error that names the column, the type and the
-//! file.
+//! Reads an Arrow struct schema.
 ArrowColumns ReadArrowSchema(ClientContext &context, ArrowSchemaWrapper &schema, const string &file);
 
 //! How DuckDB's types are written as Arrow: nothing lost, plain offsets, no views (every Arrow reader takes those).

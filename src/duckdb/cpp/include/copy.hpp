@@ -1,6 +1,7 @@
 // What COPY … TO an extent keeps between binding and writing.
 #pragma once
 
+#include "arrow_blocks.hpp"
 #include "pensieve_shim.hpp"
 
 #include "duckdb/function/copy_function.hpp"
@@ -19,6 +20,7 @@ struct ExtentCopyBindData : public TableFunctionData {
 	vector<LogicalType> types;
 	vector<string> names;
 	idx_t rows_per_block = 122880;
+	idx_t bytes_per_block = DEFAULT_BYTES_PER_BLOCK;
 	//! JSON of the core's write options.
 	string options;
 	vector<SortKey> sort_by;
@@ -36,6 +38,8 @@ vector<SortKey> ParseSortBy(ClientContext &context, const vector<Value> &values,
 string SortByJson(const vector<SortKey> &keys);
 //! The argument of an option that has one.
 Value SingleValue(const Identifier &name, const vector<Value> &values, bool null_allowed = true);
+//! The number of bytes that an option such as '64MB' says.
+idx_t ParseBytes(const Identifier &name, const string &text);
 //! Enumerations are written as their text; every other type is written as it is.
 vector<unique_ptr<Expression>> CastEnums(CopyToSelectInput &input);
 //! Has the plan of a COPY sort its rows.

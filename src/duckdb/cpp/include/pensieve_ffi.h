@@ -73,6 +73,8 @@ int pns_reader_open(const char *path, const char *format, const PnsHostFile *hos
 void pns_reader_free(PnsReader *reader);
 // Shows the binary ones of the named columns (separated by U+001F) as JSON text. Before the reader is used.
 void pns_reader_show_json(PnsReader *reader, const char *names);
+// Shows bytes that the file gives no type as text. Before the reader is used.
+int pns_reader_show_text(PnsReader *reader, char **error);
 int pns_reader_schema(PnsReader *reader, struct ArrowSchema *out, char **error);
 uint32_t pns_reader_block_count(PnsReader *reader);
 uint64_t pns_reader_block_rows(PnsReader *reader, uint32_t block);
@@ -106,6 +108,8 @@ void pns_predicate_free(PnsPredicate *predicate);
 // Readable text of the predicate, and of what could not be lowered (empty when everything was).
 char *pns_predicate_text(PnsPredicate *predicate);
 char *pns_predicate_unknown(PnsPredicate *predicate);
+// Whether it says anything about a column: 0 for one that is unknown as a whole.
+int pns_predicate_prunes(const PnsPredicate *predicate);
 
 // --- scans -----------------------------------------------------------------------------------------------------------
 // One scan of one table function call. `disabled` is a comma-separated list of evidence kinds to ignore.
@@ -170,27 +174,32 @@ void pns_writer_free(PnsWriter *writer);
 
 // --- stores ----------------------------------------------------------------------------------------------------------
 // Lists come as text: every record ends with U+001E, its fields are separated by U+001F.
-// `options` is a JSON object of text values with the names of ATTACH's options (storage, tenant, read_only, snapshot).
+// `options` is a JSON object of text values with the names of ATTACH's options (storage, tenant, read_only, snapshot,
+// and snapshot_time as `at` below).
 int pns_store_open(const char *address, const char *options, const char *remote, PnsStore **out, char **error);
 void pns_store_free(PnsStore *store);
 // One record without end: kind, address, storage root, TLM magic that readers of the store understand (may be empty),
 // "1" when read-only.
 char *pns_store_info(PnsStore *store);
 int pns_store_databases(PnsStore *store, char **out, char **error);
-// A transaction pins every table to the snapshot it first saw. Freed without commit, it removes the extents and tables
-// it created.
+// A transaction pins every table to the snapshot it first saw. Tables come and go at its commit. Freed without one, it
+// removes the extents it wrote.
 PnsTx *pns_tx_new(PnsStore *store);
 void pns_tx_free(PnsTx *transaction);
 int pns_tx_commit(PnsTx *transaction, char **error);
 int pns_tx_create_database(PnsTx *transaction, const char *name, int *created, char **error);
 int pns_tx_drop_database(PnsTx *transaction, const char *name, int cascade, int *existed, char **error);
 int pns_tx_tables(PnsTx *transaction, const char *database, char **out, char **error);
-// `at`: "", "version:<sequence>" or "timestamp:<nanoseconds>". `*out` stays null when there is no such table.
+// `at`: "", "version:<sequence>", "timestamp_ns:<nanoseconds>" or "timestamp_us:<microseconds>". `*out` stays null when
+// there is no such table.
 int pns_tx_table(PnsTx *transaction, const char *database, const char *table, const char *at, PnsTable **out,
                  char **error);
-// The schema is consumed; `types` are DuckDB's names of its types, separated by U+001F, for messages.
+// Splits the name of a table: database.table, each of them as it is or in double quotes.
+int pns_table_name(const char *name, char **database, char **table, char **error);
+// The schema is consumed; `types` are DuckDB's names of its types, separated by U+001F, for messages. `*created` is 0
+// when there is such a table. With `if_not_exists` one that somebody else creates before the commit is as good.
 int pns_tx_create_table(PnsTx *transaction, const char *database, const char *table, struct ArrowSchema *schema,
-                        const char *types, int *created, char **error);
+                        const char *types, int if_not_exists, int *created, char **error);
 int pns_tx_drop_table(PnsTx *transaction, const char *database, const char *table, char **error);
 int pns_tx_add_column(PnsTx *transaction, const char *database, const char *table, struct ArrowSchema *schema,
                       const char *types, char **error);

@@ -109,6 +109,7 @@ string ExpressionToJson(const Expression &expression, const ColumnNamer &namer);
 //! Whether some part of the filter changes while the scan runs (join and top-N bounds).
 bool HasDynamicPart(const Expression &expression);
 
+void RegisterArrowTypes(ExtensionLoader &loader);
 void RegisterScan(ExtensionLoader &loader);
 void RegisterCopy(ExtensionLoader &loader);
 void RegisterTables(ExtensionLoader &loader);

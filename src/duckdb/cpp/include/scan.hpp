@@ -16,19 +16,23 @@ namespace pensieve {
 struct ExtentOptions : public BaseFileReaderOptions {
 	//! Format the caller insists on; empty for "by the leading bytes".
 	string format;
+	//! Whether binary columns of Parquet files without a type of their own are text.
+	bool binary_as_string = false;
+	//! Rows of the scan that the caller knows of; 0: none.
+	idx_t explicit_cardinality = 0;
 };
 
 //! A conjunct that table filters cannot express (it mentions several columns); used for pruning only.
 struct Hint {
 	string json;
-	//! Table columns it mentions, with the types the expression was bound with.
-	vector<pair<string, LogicalType>> columns;
+	//! The columns of the scan that it mentions, by the names the scan has for them.
+	vector<idx_t> columns;
 };
 
 class StoreFileList;
 
 struct ExtentBindData : public TableFunctionData {
-	string format;
+	ExtentOptions options;
 	vector<Hint> hints;
 	//! The order to scan in, if the optimizer asked for one; files are put in order once per plan.
 	shared_ptr<RowGroupOrderOptions> order;
@@ -119,7 +123,7 @@ struct ExtentLocalState : public LocalTableFunctionState {
 class ExtentReader : public BaseFileReader {
   public:
 	//! `json_columns`: binary columns to show as JSON, separated by U+001F.
-	ExtentReader(ClientContext &context, OpenFileInfo file, const string &format,
+	ExtentReader(ClientContext &context, OpenFileInfo file, const ExtentOptions &options,
 	             const string &json_columns = string());
 
 	ReaderPtr reader;
@@ -130,6 +134,7 @@ class ExtentReader : public BaseFileReader {
 
 	shared_ptr<BaseUnionData> GetUnionData(idx_t file_idx) override;
 	unique_ptr<BaseStatistics> GetStatistics(ClientContext &context, const Identifier &name) override;
+	unique_ptr<BaseStatistics> GetVirtualColumnStatistics(ClientContext &context, column_t column) override;
 	unique_ptr<BaseStatistics> BlockStatistics(const string &column, const LogicalType &type, int64_t block,
 	                                           bool &exact);
 	void AddVirtualColumn(column_t virtual_column_id) override;
@@ -150,11 +155,11 @@ class ExtentReader : public BaseFileReader {
 	//! row needs filtering.
 	void FetchBlock(ClientContext &context, ExtentGlobalState &gstate, ExtentLocalState &state);
 
-	//! Conjuncts of the scan that only prune; set by the interface before the reader is used.
-	vector<Hint> hints;
+	//! Conjuncts of the scan that only prune, in the file's names; set by the interface before the reader is used.
+	vector<string> hints;
 	shared_ptr<RowGroupOrderOptions> order;
-	//! The column that `order` sorts by.
-	string order_column;
+	//! The file's column that `order` sorts by.
+	optional_idx order_column;
 	//! Blocks the optimizer decided to leave out.
 	optional_ptr<const std::set<pair<string, uint32_t>>> skipped_blocks;
 
@@ -227,6 +232,10 @@ struct ExtentFileReader : public MultiFileReader {
 	                  const vector<ColumnIndex> &global_column_ids, ClientContext &context,
 	                  optional_ptr<MultiFileReaderGlobalState> global_state) override;
 };
+
+//! Which column of a file column `index` of the scan is read from as it is stored: what is known of the one holds for
+//! the other. Invalid for a generated column, one that the file lacks, and one that is read as another type.
+optional_idx FileColumn(const MultiFileBindData &bind_data, const ExtentReader &reader, idx_t index);
 
 //! The files of a list, each of which remembers its place in it.
 vector<OpenFileInfo> IndexedFiles(const MultiFileList &files);

@@ -44,6 +44,11 @@ struct StoreTable {
 	}
 };
 
+//! A version or an instant as the core takes it; `unit` is "version" or "timestamp".
+string AtText(const Identifier &unit, const Value &value);
+//! Splits "database.table".
+void SplitTableName(const string &name, string &database, string &table);
+
 //! The table in the transaction, or null when there is none. `at` as in pns_tx_table.
 shared_ptr<StoreTable> LookupStoreTable(ClientContext &context, const shared_ptr<Store> &store, PnsTx *transaction,
                                         const string &database, const string &name, const string &at);

@@ -6,12 +6,17 @@ use std::sync::{Arc, Mutex};
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::buffer::Buffer;
+use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema};
+use parquet::data_type::{FixedLenByteArray, FixedLenByteArrayType, Int64Type};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
 
 use super::{fixture, one, open, write};
 use crate::Result;
+use crate::format::parquet::decode::last_rows;
 use crate::format::parquet::{ParquetFormat, ParquetReader};
-use crate::format::{BlockId, ExtentReader, RowRanges, SegmentFormat, WriteOptions};
+use crate::format::{BlockId, ColumnPart, ExtentReader, RowRanges, SegmentFormat, WriteOptions};
 use crate::predicate::{BlockPredicate, CompareOp, Scalar};
 use crate::storage::memory::MemorySource;
 use crate::storage::{Identity, IoCounters, Source};
@@ -175,7 +180,58 @@ fn nested_columns_are_read_whole_and_by_rows() {
         assert_eq!(&whole.slice(1, 2), &part.slice(0, 2));
         assert_eq!(&whole.slice(7, 1), &part.slice(2, 1));
     }
-    assert!(matches!(whole.column(2).data_type(), DataType::Dictionary(..)));
+    // its writer had a dictionary in memory, of which the file knows nothing
+    assert_eq!(whole.column(2).data_type(), &DataType::Utf8);
+}
+
+/// Batches are bounded by bytes; rows that are tried again, fewer at a time, are the same ones.
+#[test]
+fn rows_come_in_batches_that_can_be_made_smaller() {
+    let reader = open("pyarrow_types.parquet", fixture("pyarrow_types.parquet"));
+    let columns = ColumnPart::all_whole(&(0..reader.metadata().schema.fields().len()).collect::<Vec<_>>());
+    let total = reader.metadata().block_rows[0];
+    for rows in [RowRanges::all(total), RowRanges(vec![1..4, 5..6, 7..total])] {
+        let read = |batch_rows: usize| {
+            let mut stream = reader.stream_rows(BlockId(0), &columns, &rows, batch_rows).unwrap();
+            let mut batches = Vec::new();
+            while let Some(batch) = stream.next_batch().unwrap() {
+                assert!(batch.num_rows() <= batch_rows);
+                batches.push(batch);
+            }
+            concat_batches(&batches[0].schema(), &batches).unwrap()
+        };
+        assert_eq!(read(1), read(4096));
+        assert_eq!(read(3), read(4096));
+    }
+    assert_eq!(last_rows(&RowRanges(vec![1..4, 5..6, 7..9]), 6), RowRanges(vec![1..4, 5..6, 7..9]));
+    assert_eq!(last_rows(&RowRanges(vec![1..4, 5..6, 7..9]), 4), RowRanges(vec![3..4, 5..6, 7..9]));
+    assert_eq!(last_rows(&RowRanges(vec![1..4, 5..6, 7..9]), 2), RowRanges(vec![7..9]));
+    assert_eq!(last_rows(&RowRanges(vec![1..4]), 0), RowRanges(vec![]));
+}
+
+/// A column that has no Arrow type is an error when it is read, and nothing before.
+#[test]
+fn a_column_without_a_type_leaves_the_others_readable() {
+    let message = "message m { required fixed_len_byte_array(36) d (DECIMAL(80, 2)); required int64 id; }";
+    let schema = Arc::new(parse_message_type(message).unwrap());
+    let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::default()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    let value = FixedLenByteArray::from(vec![0u8; 36]);
+    column.typed::<FixedLenByteArrayType>().write_batch(&[value.clone(), value], None, None).unwrap();
+    column.close().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    column.typed::<Int64Type>().write_batch(&[7, 8], None, None).unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    let reader = open("wide.parquet", writer.into_inner().unwrap());
+    assert_eq!(reader.metadata().schema.field(0).data_type(), &DataType::Utf8);
+    let ids = reader.read_block(BlockId(0), &[1]).unwrap();
+    assert_eq!(ids.column(0).as_primitive::<arrow::datatypes::Int64Type>().values(), &[7, 8]);
+    let kept = reader.pruned_blocks(&equals("id", Scalar::Int(9))).unwrap();
+    assert!(kept.is_empty(), "the evidence of the others holds");
+    let error = reader.read_block(BlockId(0), &[0]).unwrap_err().to_string();
+    assert!(error.contains("column \"d\" cannot be read") && !error.contains("corrupt"), "{error}");
 }
 
 #[test]

@@ -25,6 +25,7 @@ use serde_json::json;
 use super::{TlmFormat, open, open_bytes, read_all, write};
 use crate::format::{BlockId, ExtentReader, ExtentWriteResult, SegmentFormat, WriteOptions};
 use crate::predicate::Scalar;
+use crate::stats::extent::TimeRange;
 use crate::storage::memory::MemorySource;
 use crate::storage::sink::{LocalSink, MemorySink};
 
@@ -375,7 +376,8 @@ fn an_extent_without_blocks() {
         let options = WriteOptions { dictionary, ..Default::default() };
         let writer = TlmFormat.start_extent(Box::new(sink), batch().schema(), &options).unwrap();
         let result = writer.finish().unwrap();
-        assert_eq!((result.row_count, result.block_count, result.min_timestamp_nanos), (0, 0, None));
+        assert_eq!((result.row_count, result.block_count), (0, 0));
+        assert!(result.time_ranges.values().all(|range| *range == TimeRange::Empty));
         let reader = open_bytes("empty.tlm", bytes.recv().unwrap()).unwrap();
         assert_eq!(reader.metadata().block_rows, [0u64; 0]);
         assert_eq!(reader.metadata().schema.fields().len(), batch().num_columns());
@@ -412,7 +414,8 @@ fn logs(rows: usize, seed: usize) -> RecordBatch {
 fn the_result_is_the_catalog_row() {
     let (_, result) = write(&[logs(500, 0), logs(700, 1000)], &WriteOptions::default()).unwrap();
     assert_eq!((result.row_count, result.block_count), (1200, 2));
-    assert_eq!((result.min_timestamp_nanos, result.max_timestamp_nanos), (Some(0), Some(1_699_000)));
+    let ranges: Vec<TimeRange> = result.time_ranges.values().copied().collect();
+    assert_eq!(ranges, [TimeRange::Known(0, 1_699_000)]);
     assert_eq!(result.extent_id.get_version_num(), 4);
     let stats = result.column_stats;
     let services: Vec<String> = (0..7).map(|i| format!("svc-{i}")).collect();
