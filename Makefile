@@ -188,10 +188,10 @@ repository: dist
 # The shim, the FFI and our own Rust are instrumented; DuckDB and other crates are as they are. The SQL tests run in a Python that has
 # the runtime of the C++ compiler loaded first.
 $(ASAN_DIR)/$(NAME).duckdb_extension: $(SOURCES) scripts/package_extension.py $(PLATFORM)
-	$(call with_duckdb,$(LINK)) $(UNSTABLE) CARGO_TARGET_DIR=$(ASAN_DIR) CXXFLAGS="-fsanitize=address -fno-omit-frame-pointer" \
-	    cargo rustc --release --lib --locked $(GLUE) --target $(HOST_TARGET) --config 'profile.release.strip="none"' -- \
-	    -Zsanitizer=address -Cunsafe-allow-abi-mismatch=sanitizer -Cforce-frame-pointers=yes -Cdebuginfo=line-tables-only
-	$(PY) scripts/package_extension.py $(ASAN_DIR)/$(HOST_TARGET)/release/$(LIBRARY) $@ \
+	$(call with_duckdb,$(LINK)) $(UNSTABLE) CXXFLAGS="-fsanitize=address -fno-omit-frame-pointer" \
+	    cargo rustc --release --lib --locked $(GLUE) --crate-type cdylib -- -Zsanitizer=address \
+	    -Cunsafe-allow-abi-mismatch=sanitizer -Cforce-frame-pointers=yes -Cdebuginfo=line-tables-only -Cstrip=none
+	$(PY) scripts/package_extension.py $$CARGO_TARGET_DIR/release/$(LIBRARY) $@ \
 	    --duckdb-version v$(DUCKDB_VERSION) --platform-file $(PLATFORM)
 
 asan: $(ASAN_DIR)/$(NAME).duckdb_extension

@@ -11,6 +11,7 @@ sys.path.insert(0, str(ROOT / "test" / "python"))
 import differential  # noqa: E402
 import duckdb  # noqa: E402
 from diffgen import data  # noqa: E402
+from diffgen.composed import CORE, VARIANTS  # noqa: E402
 from diffgen.queries import Queries, Query  # noqa: E402
 
 
@@ -72,6 +73,20 @@ class Generator(unittest.TestCase):
             found += any(value not in (0, None) for row in rows for value in row)
         self.assertGreater(len(shapes), 25)
         self.assertGreater(found, 150)
+
+    def test_queries_name_only_the_columns_that_are_there(self):
+        columns = {name: data.COLUMNS[name] for name in CORE}
+        self.connection.execute(f"CREATE VIEW core AS SELECT {', '.join(CORE)} FROM plain")
+        for number in range(150):
+            query = Queries(random.Random(f"2/{number}"), self.sample, columns).draw()
+            self.assertIsNone(differential.run(self.connection, query, "core", "")[1], query)
+
+    def test_other_types_of_a_column_can_be_read_as_its_own(self):
+        for name, expressions in VARIANTS.items():
+            for expression in expressions:
+                cast = f"SELECT ({expression.replace('@', 'plain')})::{data.COLUMNS[name]} FROM plain"
+                with self.subTest(expression=expression):
+                    self.connection.execute(cast).fetchall()
 
     def test_a_scan_that_loses_rows_is_caught(self):
         self.connection.execute("CREATE TABLE damaged AS FROM plain WHERE id <> 1500")

@@ -30,7 +30,7 @@ VARIANTS = {
             "(CASE WHEN @.big BETWEEN -9000000000000000000 AND 9000000000000000000 THEN @.big END)::FLOAT"],
     "u": ["(CASE WHEN @.u < 18000000000000000000 THEN @.u END)::DOUBLE", "(CASE WHEN @.u < 9223372036854775808 THEN @.u END)::BIGINT"],
     "f": ["@.f::DOUBLE", "@.f::DOUBLE + 1e-9"],
-    "n": ["@.n::DECIMAL(38, 5)", "@.n::DECIMAL(18, 1)", "(CASE WHEN abs(@.n) < 1000000000 THEN @.n END)::DOUBLE"],
+    "n": ["@.n::DECIMAL(38, 5)", "(CASE WHEN abs(@.n) < 1000000000 THEN @.n END)::DECIMAL(18, 1)", "(CASE WHEN abs(@.n) < 1000000000 THEN @.n END)::DOUBLE"],
     "b": ["@.b::INTEGER", "@.b::VARCHAR"],
     "li": ["@.li::BIGINT[]", "@.li::DOUBLE[]"],
     "st": ["CASE WHEN @.st IS NOT NULL THEN {'b': @.st.b, 'a': @.st.a::BIGINT} END",
