@@ -13,7 +13,7 @@ use parquet::file::writer::SerializedFileWriter;
 use super::fetch::guarded;
 use super::layout::Layout;
 use super::types::check_columns;
-use super::{BLOCK_STATS_KEY, annotations};
+use super::annotations;
 use crate::dictionary::encode_columns;
 use crate::format::{BlockEncoder, EncodedBlock, ExtentWriteResult, ExtentWriter, WriteOptions};
 use crate::stats::block::BlockStats;
