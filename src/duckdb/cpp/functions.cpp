@@ -205,8 +205,8 @@ unique_ptr<NodeStatistics> ExtentInterface::GetCardinality(const MultiFileBindDa
 	if (data.options.explicit_cardinality > 0) {
 		return make_uniq<NodeStatistics>(data.options.explicit_cardinality);
 	}
-	// a LIMIT above the largest number of rows there can be is left out: that number is known of the file that was opened, which
-	// need not be the one that is left of several
+	// a LIMIT above the largest number of rows there can be is left out: that number is known of the file that was
+	// opened, which need not be the one that is left of several
 	auto opened = bind_data.initial_reader && file_count == 1 &&
 	              bind_data.initial_reader->GetFileName() == bind_data.file_list->GetFirstFile().path;
 	if (opened) {
