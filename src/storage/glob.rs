@@ -27,31 +27,58 @@ pub fn glob(pattern: &str, options: &RemoteOptions) -> Result<Vec<String>> {
     let base = pattern.get(..wildcard).and_then(|head| head.rfind('/')).map_or(0, |slash| slash + 1);
     let (prefix, rest) = pattern.split_at(base);
     let (store, root) = store_for(prefix, options)?;
+    matching(store.as_ref(), &root, prefix, rest, MAX_LISTED)
+}
+
+/// URLs of the objects under `root`, which is `prefix`, that match `rest` of a pattern.
+fn matching(store: &dyn ObjectStore, root: &Path, prefix: &str, rest: &str, limit: usize) -> Result<Vec<String>> {
+    let failed = |what: object_store::Error| Error::io(format!("{prefix}{rest}"), "list", what);
+    let Some(listed) = runtime()?.block_on(list(store, root, limit)).map_err(failed)? else {
+        return Err(Error::InvalidInput(format!(
+            "there are more than {limit} objects under \"{prefix}\", which is as much of \"{prefix}{rest}\" as can be \
+             listed by: write more of the path before its first wildcard, or name several such patterns in a list"
+        )));
+    };
     let wanted: Vec<&str> = rest.split('/').collect();
-    let listed = runtime()?.block_on(list(store.as_ref(), &root)).map_err(|e| Error::io(pattern, "list", e))?;
     let mut found = Vec::new();
     for location in listed {
-        let Some(parts) = location.prefix_match(&root) else { continue };
+        let Some(parts) = location.prefix_match(root) else { continue };
         let parts: Vec<String> = parts.map(|part| part.as_ref().to_owned()).collect();
         let borrowed: Vec<&str> = parts.iter().map(String::as_str).collect();
         if segments_match(&wanted, &borrowed) {
-            found.push(format!("{prefix}{}", borrowed.join("/")));
+            found.push(format!("{prefix}{}", in_url(&borrowed.join("/"))));
         }
     }
     found.sort();
     Ok(found)
 }
 
-async fn list(store: &dyn ObjectStore, root: &Path) -> object_store::Result<Vec<Path>> {
+/// A key as the path of a URL: what would mean something else there is percent-encoded, and nothing else.
+fn in_url(key: &str) -> String {
+    let mut out = String::with_capacity(key.len());
+    for c in key.chars() {
+        match c {
+            '%' => out.push_str("%25"),
+            '#' => out.push_str("%23"),
+            '?' => out.push_str("%3F"),
+            '\\' => out.push_str("%5C"),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// The objects under `root`, or `None` when there are more than `limit`.
+async fn list(store: &dyn ObjectStore, root: &Path, limit: usize) -> object_store::Result<Option<Vec<Path>>> {
     let mut stream = store.list(Some(root));
     let mut found = Vec::new();
     while let Some(meta) = stream.try_next().await? {
-        if found.len() == MAX_LISTED {
-            break;
+        if found.len() >= limit {
+            return Ok(None);
         }
         found.push(meta.location);
     }
-    Ok(found)
+    Ok(Some(found))
 }
 
 fn segments_match(pattern: &[&str], path: &[&str]) -> bool {
@@ -81,12 +108,49 @@ fn segment_matches(pattern: &[u8], name: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use object_store::ObjectStoreExt;
+
     use super::*;
 
     fn matches(pattern: &str, path: &str) -> bool {
         let pattern: Vec<&str> = pattern.split('/').collect();
         let path: Vec<&str> = path.split('/').collect();
         segments_match(&pattern, &path)
+    }
+
+    fn store(names: &[&str]) -> object_store::memory::InMemory {
+        let store = object_store::memory::InMemory::new();
+        for name in names {
+            let put = store.put(&Path::parse(name).unwrap(), "x".into());
+            runtime().unwrap().block_on(put).unwrap();
+        }
+        store
+    }
+
+    #[test]
+    fn more_objects_than_the_limit_are_an_error_and_never_left_out() {
+        let store = store(&["a/1.tlm", "a/2.tlm", "a/3.txt", "b/4.tlm"]);
+        let root = Path::from("a");
+        let all = matching(&store, &root, "s3://bucket/a/", "*.tlm", 3).unwrap();
+        assert_eq!(all, ["s3://bucket/a/1.tlm", "s3://bucket/a/2.tlm"]);
+        let error = matching(&store, &root, "s3://bucket/a/", "*.tlm", 2).unwrap_err().to_string();
+        for part in ["more than 2 objects", "s3://bucket/a/*.tlm", "before its first wildcard"] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_url_of_an_object_names_that_object_whatever_is_in_its_key() {
+        let names = ["d/a#b.tlm", "d/a?b.tlm", "d/a%41.tlm", "d/a b.tlm", "d/é.tlm", "d/a\\b.tlm", "d/a%2Fb.tlm"];
+        let store = store(&names);
+        let found = matching(&store, &Path::from("d"), "s3://bucket/d/", "*.tlm", 100).unwrap();
+        let mut keys: Vec<Path> =
+            found.iter().map(|url| store_for(url, &RemoteOptions::default()).unwrap().1).collect();
+        let mut listed = runtime().unwrap().block_on(list(&store, &Path::from("d"), 100)).unwrap().unwrap();
+        assert_eq!(found.len(), names.len());
+        keys.sort();
+        listed.sort();
+        assert_eq!(keys, listed);
     }
 
     #[test]
