@@ -73,7 +73,7 @@ impl TableSchema {
     /// Some writers mean the first *nanosecond* column by that. Where the two differ the bounds are not attributed to any column.
     pub fn time_column(&self) -> Option<&str> {
         let first = self.columns.iter().find(|c| c.column_type.is_timestamp())?;
-        let nanos = self.columns.iter().find(|c| c.column_type == ColumnType::Timestamp);
+        let nanos = self.columns.iter().find(|c| c.column_type.has_nanoseconds());
         match nanos {
             Some(nanos) if nanos.name != first.name => None,
             _ => Some(&first.name),
@@ -374,9 +374,10 @@ pub(crate) fn validate_columns(
         }
         if !supported(&column.column_type) {
             return Err(Error::unsupported(
-                format!("column \"{}\" of {table}", column.name),
+                table.to_string(),
                 format!(
-                    "has type {}, which this catalog cannot name; it can name {}",
+                    "column \"{}\" has type {}, which this catalog cannot name; it can name {}",
+                    column.name,
                     column.column_type,
                     type_names.join(", ")
                 ),
