@@ -94,6 +94,7 @@ test_nycflights: release
 
 test_robustness: release
 	$(PY) test/python/robustness.py --extension $(call EXTENSION,release)
+	$(PY) test/python/boundaries.py --extension $(call EXTENSION,release)
 
 test_remote: release
 	$(PY) test/python/remote_reads.py --extension $(call EXTENSION,release)

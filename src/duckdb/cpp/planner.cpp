@@ -16,22 +16,21 @@ constexpr idx_t MAX_PLANNED_FILES = 1000;
 //! Statistics of one block in terms of the scan's columns.
 struct BlockPartition : public PartitionRowGroup {
 	BlockPartition(shared_ptr<ExtentReader> reader_p, uint32_t block_p, const vector<Identifier> &names_p,
-	               const vector<LogicalType> &types_p, vector<bool> generated_p)
-	    : reader(std::move(reader_p)), block(block_p), names(names_p), types(types_p),
-	      generated(std::move(generated_p)) {
+	               const vector<LogicalType> &types_p, vector<bool> of_files_p)
+	    : reader(std::move(reader_p)), block(block_p), names(names_p), types(types_p), of_files(std::move(of_files_p)) {
 	}
 
 	shared_ptr<ExtentReader> reader;
 	uint32_t block;
 	vector<Identifier> names;
 	vector<LogicalType> types;
-	//! Columns that come from the path or the row number, not from the file.
-	vector<bool> generated;
+	//! Columns that are the files' of the same name.
+	vector<bool> of_files;
 
 	unique_ptr<BaseStatistics> Statistics(const StorageIndex &index, bool &exact) {
 		exact = false;
 		auto column = index.GetPrimaryIndex();
-		if (column >= names.size() || index.HasChildren() || generated[column]) {
+		if (column >= names.size() || index.HasChildren() || !of_files[column]) {
 			return nullptr;
 		}
 		for (idx_t i = 0; i < reader->arrow.names.size(); i++) {
@@ -109,9 +108,9 @@ vector<PartitionStatistics> ScanPartitionStats(ClientContext &context, GetPartit
 	auto &data = bind_data.bind_data->Cast<ExtentBindData>();
 	vector<PartitionStatistics> result;
 	auto readers = OpenAll(context, bind_data);
-	vector<bool> generated;
+	vector<bool> of_files;
 	for (idx_t i = 0; i < bind_data.types.size(); i++) {
-		generated.push_back(bind_data.IsGeneratedColumn(i));
+		of_files.push_back(ReadsFileColumn(bind_data, i));
 	}
 	data.partitions.clear();
 	data.partition_stats.clear();
@@ -125,7 +124,7 @@ vector<PartitionStatistics> ScanPartitionStats(ClientContext &context, GetPartit
 				continue;
 			}
 			partition.partition_row_group =
-			    make_shared_ptr<BlockPartition>(reader, block, bind_data.names, bind_data.types, generated);
+			    make_shared_ptr<BlockPartition>(reader, block, bind_data.names, bind_data.types, of_files);
 			data.partitions.emplace_back(reader->GetFileName(), block);
 			data.partition_stats.push_back(partition.partition_row_group);
 			result.push_back(std::move(partition));
@@ -199,8 +198,7 @@ void ScanSetOrder(unique_ptr<RowGroupOrderOptions> options, optional_ptr<Functio
 void OrderFiles(ClientContext &context, MultiFileBindData &bind_data) {
 	auto &data = bind_data.bind_data->Cast<ExtentBindData>();
 	auto column = data.order ? data.order->column_idx.GetPrimaryIndex() : 0;
-	if (!data.order || data.files_ordered || !bind_data.union_readers.empty() || column >= bind_data.names.size() ||
-	    bind_data.IsGeneratedColumn(column) ||
+	if (!data.order || data.files_ordered || !bind_data.union_readers.empty() || !ReadsFileColumn(bind_data, column) ||
 	    bind_data.file_list->GetExpandResult() != FileExpandResult::MULTIPLE_FILES) {
 		return;
 	}

@@ -32,10 +32,11 @@ idx_t NextNumber() {
 } // namespace
 
 ExtentReader::ExtentReader(ClientContext &context, OpenFileInfo file_p, const string &format,
-                           const string &json_columns)
+                           const vector<string> &json_columns)
     : BaseFileReader(std::move(file_p)), reader(OpenExtent(context, file, format)), number(NextNumber()) {
 	if (!json_columns.empty()) {
-		pns_reader_show_json(reader.get(), json_columns.c_str());
+		auto names = TextPointers(json_columns);
+		pns_reader_show_json(reader.get(), names.data(), names.size());
 	}
 	ArrowSchemaWrapper schema;
 	char *error = nullptr;

@@ -36,6 +36,8 @@ vector<SortKey> ParseSortBy(ClientContext &context, const vector<Value> &values,
 string SortByJson(const vector<SortKey> &keys);
 //! The argument of an option that has one.
 Value SingleValue(const Identifier &name, const vector<Value> &values, bool null_allowed = true);
+//! The type as which extents hold values: enumerations, wherever they are, are text.
+LogicalType StoredType(const LogicalType &type);
 //! Enumerations are written as their text; every other type is written as it is.
 vector<unique_ptr<Expression>> CastEnums(CopyToSelectInput &input);
 //! Has the plan of a COPY sort its rows.
