@@ -128,6 +128,7 @@ test_nycflights: release
 
 test_robustness: release
 	$(PY) test/python/robustness.py --extension $(call EXTENSION,release)
+	$(PY) test/python/boundaries.py --extension $(call EXTENSION,release)
 
 test_foreign_types: release
 	$(PY) test/python/foreign_types.py --extension $(call EXTENSION,release)

@@ -106,7 +106,7 @@ impl TableSchema {
     /// The column whose bounds a catalog stores as the time bounds of an extent: the first with nanoseconds, which is what the original
     /// means, else the first timestamp.
     pub fn time_column(&self) -> Option<&str> {
-        let nanos = self.columns.iter().find(|c| c.column_type == ColumnType::Timestamp);
+        let nanos = self.columns.iter().find(|c| c.column_type.has_nanoseconds());
         nanos.or_else(|| self.columns.iter().find(|c| c.column_type.is_timestamp())).map(|c| c.name.as_str())
     }
 
@@ -475,9 +475,10 @@ pub(crate) fn validate_columns(
         }
         if !supported(&column.column_type) {
             return Err(Error::unsupported(
-                format!("column \"{}\" of {table}", column.name),
+                table.to_string(),
                 format!(
-                    "this catalog has no name for the type {}; it can name {}",
+                    "column \"{}\" has type {}, which this catalog cannot name; it can name {}",
+                    column.name,
                     column.column_type,
                     type_names.join(", ")
                 ),

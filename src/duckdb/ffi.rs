@@ -34,6 +34,65 @@ pub(super) unsafe fn text<'a>(text: *const c_char) -> std::borrow::Cow<'a, str> 
     unsafe { CStr::from_ptr(text) }.to_string_lossy()
 }
 
+/// Texts from the shim.
+///
+/// # Safety
+/// `texts` is null or has `count` texts as [`text`] takes them.
+pub(super) unsafe fn texts<'a>(texts: *const *const c_char, count: u64) -> Vec<std::borrow::Cow<'a, str>> {
+    let count = usize::try_from(count).unwrap_or(0);
+    if texts.is_null() || count == 0 {
+        return Vec::new();
+    }
+    // SAFETY: by the contract of this function.
+    unsafe { std::slice::from_raw_parts(texts, count).iter().map(|each| text(*each)).collect() }
+}
+
+/// Texts for the shim, which may hold any character.
+pub struct PnsTexts(Vec<String>);
+
+impl PnsTexts {
+    /// For `out` parameters of the header.
+    pub(super) fn new(texts: Vec<String>) -> *mut Self {
+        Box::into_raw(Box::new(Self(texts)))
+    }
+}
+
+/// How many texts there are.
+///
+/// # Safety
+/// `texts` was returned by a function of the header and is not freed yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pns_texts_count(texts: *const PnsTexts) -> u64 {
+    // SAFETY: by the contract of this function.
+    unsafe { &*texts }.0.len() as u64
+}
+
+/// A text and its bytes, which are valid until the texts are freed. Null beyond the end.
+///
+/// # Safety
+/// As for [`pns_texts_count`]; `length` is valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pns_texts_get(texts: *const PnsTexts, index: u64, length: *mut u64) -> *const c_char {
+    // SAFETY: by the contract of this function.
+    let found = usize::try_from(index).ok().and_then(|index| unsafe { &*texts }.0.get(index));
+    let Some(found) = found else { return std::ptr::null() };
+    // SAFETY: as above.
+    unsafe { *length = found.len() as u64 };
+    found.as_ptr().cast()
+}
+
+/// Frees texts.
+///
+/// # Safety
+/// `texts` is null or was returned by a function of the header and is not freed yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pns_texts_free(texts: *mut PnsTexts) {
+    if !texts.is_null() {
+        // SAFETY: by the contract of this function.
+        drop(unsafe { Box::from_raw(texts) });
+    }
+}
+
 /// Runs `body`, turning errors and panics into a kind and a message.
 ///
 /// # Safety

@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Field};
 use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 
 use super::describe;
-use super::ffi::{guard, guard_value, text, to_c_text};
+use super::ffi::{PnsTexts, guard, guard_value, text, texts, to_c_text};
 use crate::format::cache::ReaderCache;
 use crate::format::json_view::JsonView;
 use crate::format::registry::{FormatRegistry, OPENING_TAIL};
@@ -155,11 +155,11 @@ pub unsafe extern "C" fn pns_reader_open(
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pns_reader_show_json(reader: *mut PnsReader, names: *const c_char) {
+pub unsafe extern "C" fn pns_reader_show_json(reader: *mut PnsReader, names: *const *const c_char, count: u64) {
     guard_value((), || {
         // SAFETY: by the header's contract.
-        let (reader, names) = unsafe { (&mut *reader, text(names)) };
-        let names: Vec<&str> = names.split('\u{1f}').collect();
+        let (reader, names) = unsafe { (&mut *reader, texts(names, count)) };
+        let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
         reader.extent = JsonView::wrap(Arc::clone(&reader.extent), &names);
     });
 }
@@ -396,14 +396,14 @@ pub(super) fn export(batch: arrow::array::RecordBatch) -> FFI_ArrowArray {
 pub unsafe extern "C" fn pns_glob(
     pattern: *const c_char,
     remote: *const c_char,
-    out: *mut *mut c_char,
+    out: *mut *mut PnsTexts,
     error: *mut *mut c_char,
 ) -> c_int {
     // SAFETY: by the header's contract.
     unsafe {
         guard(error, || {
             let found = crate::storage::glob::glob(&text(pattern), &storage_options(&text(remote))?.remote)?;
-            *out = to_c_text(&found.join("\n"));
+            *out = PnsTexts::new(found);
             Ok(())
         })
     }

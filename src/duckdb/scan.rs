@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 
-use super::ffi::{guard, guard_value, text, to_c_text};
+use super::ffi::{PnsTexts, guard, guard_value, text, to_c_text};
 use super::reader::{PnsReader, export, export_schema};
 use crate::format::{BlockId, ColumnPart, RowRanges};
 use crate::predicate::{BlockPredicate, lower};
 use crate::scan::rows::Rows;
-use crate::scan::{self, Decision, EvidenceKind, Scan};
+use crate::scan::{self, Connection, Decision, EvidenceKind, Scan};
 use crate::{Error, Result};
 
 /// A lowered predicate.
@@ -87,6 +87,7 @@ pub unsafe extern "C" fn pns_predicate_prunes(predicate: *const PnsPredicate) ->
 /// As the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pns_scan_new(
+    instance: u64,
     connection: u64,
     query: u64,
     source: *const c_char,
@@ -96,7 +97,7 @@ pub unsafe extern "C" fn pns_scan_new(
     let (source, disabled) = unsafe { (text(source), text(disabled)) };
     let names: Vec<&str> = disabled.split(',').filter(|name| !name.is_empty()).collect();
     let new = Arc::new(Scan::new(&source, &names));
-    guard_value((), || scan::remember(connection, query, &new));
+    guard_value((), || scan::remember(Connection { instance, connection }, query, &new));
     Box::into_raw(Box::new(PnsScan(new)))
 }
 
@@ -379,9 +380,10 @@ pub unsafe extern "C" fn pns_scan_skip_rows(scan: *const PnsScan, evidence: *con
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pns_scan_summary(scan: *const PnsScan) -> *mut c_char {
+pub unsafe extern "C" fn pns_scan_summary(scan: *const PnsScan) -> *mut PnsTexts {
     // SAFETY: by the header's contract.
-    guard_value(std::ptr::null_mut(), || to_c_text(&unsafe { &*scan }.0.counters.summary()))
+    let summary = guard_value(Vec::new(), || unsafe { &*scan }.0.counters.summary());
+    PnsTexts::new(summary.into_iter().flat_map(<[String; 2]>::from).collect())
 }
 
 /// See the header.
@@ -389,11 +391,16 @@ pub unsafe extern "C" fn pns_scan_summary(scan: *const PnsScan) -> *mut c_char {
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pns_last_scans(connection: u64, out: *mut FFI_ArrowArray, error: *mut *mut c_char) -> c_int {
+pub unsafe extern "C" fn pns_last_scans(
+    instance: u64,
+    connection: u64,
+    out: *mut FFI_ArrowArray,
+    error: *mut *mut c_char,
+) -> c_int {
     // SAFETY: by the header's contract.
     unsafe {
         guard(error, || {
-            std::ptr::write(out, export(scan::last_scans(connection)?));
+            std::ptr::write(out, export(scan::last_scans(Connection { instance, connection })?));
             Ok(())
         })
     }

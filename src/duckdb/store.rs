@@ -1,17 +1,14 @@
 //! Stores of the shim: catalogs, transactions over them, and tables pinned to a snapshot.
-//!
-//! Lists cross the boundary as text: records end with U+001E, their fields are separated by U+001F.
 
 use std::collections::BTreeMap;
-use std::ffi::{c_char, c_int};
-use std::fmt::Write as _;
+use std::ffi::{c_char, c_int, c_void};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::Schema;
 use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 
-use super::ffi::{guard, guard_value, text, to_c_text};
-use super::reader::{export, export_schema, remote_settings, storage_options};
+use super::ffi::{PnsTexts, guard, guard_value, text, texts, to_c_text};
+use super::reader::{PnsReader, export, export_schema, remote_settings};
 use super::scan::PnsPredicate;
 use super::writer::take_schema;
 use super::{store_list, store_plan};
@@ -19,12 +16,9 @@ use crate::catalog::{
     self, At, AttachOptions, Catalog, Changes, ColumnType, EvidenceKind, Extent, NewExtent, PruneOptions, Pruned,
     TableColumn, TableName, TableView, Transaction,
 };
-use crate::format::ExtentWriteResult;
+use crate::format::{ExtentReader, ExtentWriteResult};
 use crate::predicate::BlockPredicate;
 use crate::{Error, Result};
-
-const FIELD: char = '\u{1f}';
-const RECORD: char = '\u{1e}';
 
 /// An open store.
 pub struct PnsStore(Arc<dyn Catalog>);
@@ -101,58 +95,27 @@ fn read_options(options: &str) -> Result<AttachOptions> {
     AttachOptions::from_pairs(pairs.iter().map(|(key, value)| (key.as_str(), value.as_str())))
 }
 
-fn list(items: impl IntoIterator<Item = String>) -> *mut c_char {
-    let mut out = String::new();
-    for item in items {
-        out.push_str(&item);
-        out.push(RECORD);
-    }
-    to_c_text(&out)
-}
-
-/// The Arrow field of a column as DuckDB is to see it.
-fn field(column: &TableColumn) -> Field {
-    let (data_type, extension) = match column.column_type {
-        ColumnType::Dynamic => (DataType::Utf8, Some("arrow.json")),
-        ColumnType::Uuid => (DataType::FixedSizeBinary(16), Some("arrow.uuid")),
-        _ => (column.column_type.to_arrow(), None),
-    };
-    let field = Field::new(&column.name, data_type, true);
-    match extension {
-        None => field,
-        Some(name) => {
-            let metadata: std::collections::HashMap<String, String> = [
-                ("ARROW:extension:name".to_owned(), name.to_owned()),
-                ("ARROW:extension:metadata".to_owned(), String::new()),
-            ]
-            .into();
-            field.with_metadata(metadata)
-        }
-    }
-}
-
 /// The columns of a schema that DuckDB exported; `types` are DuckDB's names of the types, for messages.
-fn columns(catalog: &dyn Catalog, table: &TableName, schema: &Schema, types: &str) -> Result<Vec<TableColumn>> {
-    let mut names = types.split(FIELD);
+fn columns(
+    catalog: &dyn Catalog,
+    table: &TableName,
+    schema: &Schema,
+    types: &[impl AsRef<str>],
+) -> Result<Vec<TableColumn>> {
+    let mut names = types.iter();
     schema
         .fields()
         .iter()
         .map(|field| {
-            let duckdb = names.next().unwrap_or_default();
-            let extension = field.metadata().get("ARROW:extension:name").map(String::as_str);
-            let found = match extension {
-                None => ColumnType::from_arrow(field.data_type()),
-                Some("arrow.json") => Some(ColumnType::Dynamic),
-                Some("arrow.uuid") => Some(ColumnType::Uuid),
-                Some("arrow.bool8") => Some(ColumnType::Bool),
-                Some(_) => None,
-            };
+            let duckdb = names.next().map_or("", AsRef::as_ref);
+            let found = ColumnType::from_field(field);
             match found.filter(|column_type| catalog.supports_type(column_type)) {
                 Some(column_type) => Ok(TableColumn::new(field.name(), column_type)),
                 None => Err(Error::unsupported(
-                    format!("column \"{}\" of {table}", field.name()),
+                    table.to_string(),
                     format!(
-                        "the {} catalog has no name for the type {duckdb}; it can name {}",
+                        "column \"{}\" has type {duckdb}, which the {} catalog cannot name; it can name {}",
+                        field.name(),
                         catalog.kind(),
                         duckdb_names(catalog.type_names()).join(", ")
                     ),
@@ -190,6 +153,20 @@ fn duckdb_names(names: &[&str]) -> Vec<String> {
                 "timestamptz" => "TIMESTAMPTZ",
                 "binary" => "BLOB",
                 "uuid" => "UUID",
+                "hugeint" => "HUGEINT",
+                "uhugeint" => "UHUGEINT",
+                "time_ns" => "TIME_NS",
+                "timetz" => "TIMETZ",
+                "timestamp_s" => "TIMESTAMP_S",
+                "timestamp_ms" => "TIMESTAMP_MS",
+                "timestamptz_ns" => "TIMESTAMPTZ_NS",
+                "interval" => "INTERVAL",
+                "bit" => "BIT",
+                "bignum" => "BIGNUM",
+                "list(T)" => "LIST",
+                "array(T,N)" => "ARRAY",
+                "map(K,V)" => "MAP",
+                name if name.starts_with("struct(") => "STRUCT",
                 other => other,
             };
             duckdb.to_owned()
@@ -233,24 +210,31 @@ pub unsafe extern "C" fn pns_store_free(store: *mut PnsStore) {
     }
 }
 
+/// `PnsStoreInfo` of the header.
+#[repr(C)]
+pub struct PnsStoreInfo {
+    kind: *mut c_char,
+    address: *mut c_char,
+    storage: *mut c_char,
+    magic: *mut c_char,
+    read_only: c_int,
+}
+
 /// See the header.
 ///
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pns_store_info(store: *const PnsStore) -> *mut c_char {
-    guard_value(std::ptr::null_mut(), || {
+pub unsafe extern "C" fn pns_store_info(store: *const PnsStore, out: *mut PnsStoreInfo) {
+    guard_value((), || {
         // SAFETY: by the header's contract.
-        let catalog = unsafe { &(*store).0 };
-        to_c_text(&format!(
-            "{}{FIELD}{}{FIELD}{}{FIELD}{}{FIELD}{}",
-            catalog.kind(),
-            catalog.address(),
-            catalog.storage_root(),
-            catalog.extent_magic().unwrap_or_default(),
-            if catalog.read_only() { "1" } else { "0" },
-        ))
-    })
+        let (catalog, out) = unsafe { (&(*store).0, &mut *out) };
+        out.kind = to_c_text(catalog.kind());
+        out.address = to_c_text(catalog.address());
+        out.storage = to_c_text(catalog.storage_root());
+        out.magic = to_c_text(catalog.extent_magic().unwrap_or_default());
+        out.read_only = c_int::from(catalog.read_only());
+    });
 }
 
 /// See the header.
@@ -260,13 +244,13 @@ pub unsafe extern "C" fn pns_store_info(store: *const PnsStore) -> *mut c_char {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pns_store_databases(
     store: *const PnsStore,
-    out: *mut *mut c_char,
+    out: *mut *mut PnsTexts,
     error: *mut *mut c_char,
 ) -> c_int {
     // SAFETY: by the header's contract.
     unsafe {
         guard(error, || {
-            *out = list((*store).0.databases()?);
+            *out = PnsTexts::new((*store).0.databases()?);
             Ok(())
         })
     }
@@ -387,14 +371,14 @@ pub unsafe extern "C" fn pns_tx_drop_database(
 pub unsafe extern "C" fn pns_tx_tables(
     transaction: *const PnsTx,
     database: *const c_char,
-    out: *mut *mut c_char,
+    out: *mut *mut PnsTexts,
     error: *mut *mut c_char,
 ) -> c_int {
     // SAFETY: by the header's contract.
     unsafe {
         guard(error, || {
             let tx = &*transaction;
-            *out = list(tx.with(|state| state.transaction()?.names(&text(database)))?);
+            *out = PnsTexts::new(tx.with(|state| state.transaction()?.names(&text(database)))?);
             Ok(())
         })
     }
@@ -445,7 +429,8 @@ pub unsafe extern "C" fn pns_tx_create_table(
     database: *const c_char,
     table: *const c_char,
     schema: *mut FFI_ArrowSchema,
-    types: *const c_char,
+    types: *const *const c_char,
+    type_count: u64,
     if_not_exists: c_int,
     created: *mut c_int,
     error: *mut *mut c_char,
@@ -456,7 +441,7 @@ pub unsafe extern "C" fn pns_tx_create_table(
             let schema = take_schema(schema)?;
             let tx = &*transaction;
             let name = TableName::new(text(database), text(table));
-            let columns = columns(tx.catalog.as_ref(), &name, &schema, &text(types))?;
+            let columns = columns(tx.catalog.as_ref(), &name, &schema, &texts(types, type_count))?;
             let new = tx.with(|state| state.transaction()?.create(&name, &columns, if_not_exists != 0))?;
             *created = c_int::from(new);
             Ok(())
@@ -498,7 +483,8 @@ pub unsafe extern "C" fn pns_tx_add_column(
     database: *const c_char,
     table: *const c_char,
     schema: *mut FFI_ArrowSchema,
-    types: *const c_char,
+    types: *const *const c_char,
+    type_count: u64,
     error: *mut *mut c_char,
 ) -> c_int {
     // SAFETY: by the header's contract.
@@ -507,10 +493,18 @@ pub unsafe extern "C" fn pns_tx_add_column(
             let schema = take_schema(schema)?;
             let tx = &*transaction;
             let name = TableName::new(text(database), text(table));
-            let add_columns = columns(tx.catalog.as_ref(), &name, &schema, &text(types))?;
+            let add_columns = columns(tx.catalog.as_ref(), &name, &schema, &texts(types, type_count))?;
             tx.with(|state| state.transaction()?.change(&name, Changes { add_columns, ..Changes::default() }))
         })
     }
+}
+
+/// `PnsNewExtent` of the header.
+#[repr(C)]
+pub struct PnsNewExtent {
+    id: *mut c_char,
+    object_path: *mut c_char,
+    location: *mut c_char,
 }
 
 /// See the header.
@@ -523,7 +517,7 @@ pub unsafe extern "C" fn pns_tx_new_extent(
     database: *const c_char,
     table: *const c_char,
     extension: *const c_char,
-    out: *mut *mut c_char,
+    out: *mut PnsNewExtent,
     error: *mut *mut c_char,
 ) -> c_int {
     // SAFETY: by the header's contract.
@@ -547,7 +541,11 @@ pub unsafe extern "C" fn pns_tx_new_extent(
                 state.written.push(location.clone());
                 Ok(())
             })?;
-            *out = to_c_text(&format!("{id}{FIELD}{object_path}{FIELD}{location}"));
+            *out = PnsNewExtent {
+                id: to_c_text(&id.to_string()),
+                object_path: to_c_text(&object_path),
+                location: to_c_text(&location),
+            };
             Ok(())
         })
     }
@@ -600,7 +598,8 @@ pub unsafe extern "C" fn pns_tx_append(
     transaction: *const PnsTx,
     database: *const c_char,
     table: *const c_char,
-    extent: *const c_char,
+    id: *const c_char,
+    object_path: *const c_char,
     format: *const c_char,
     result: *const c_char,
     error: *mut *mut c_char,
@@ -610,10 +609,8 @@ pub unsafe extern "C" fn pns_tx_append(
         guard(error, || {
             let tx = &*transaction;
             let name = TableName::new(text(database), text(table));
-            let extent = text(extent);
-            let mut fields = extent.split(FIELD);
-            let (id, path) = (fields.next().unwrap_or_default(), fields.next().unwrap_or_default());
-            let new = NewExtent::ingested(written(&text(result), id, path)?, text(format));
+            let written = written(&text(result), &text(id), &text(object_path))?;
+            let new = NewExtent::ingested(written, text(format));
             tx.with(|state| state.transaction()?.change(&name, Changes::append(vec![new])))
         })
     }
@@ -654,11 +651,22 @@ pub unsafe extern "C" fn pns_table_schema(
     // SAFETY: by the header's contract.
     unsafe {
         guard(error, || {
-            let schema = Schema::new((*table).columns().map(field).collect::<Vec<_>>());
+            let schema = Schema::new((*table).columns().map(|c| c.column_type.to_field(&c.name)).collect::<Vec<_>>());
             std::ptr::write(out, export_schema(&schema)?);
             Ok(())
         })
     }
+}
+
+/// `PnsExtentCounts` of the header.
+#[repr(C)]
+pub struct PnsExtentCounts {
+    rows: u64,
+    considered: u64,
+    skipped: [u64; EvidenceKind::ALL.len()],
+    manifests: u64,
+    manifests_skipped: u64,
+    notes: *mut c_char,
 }
 
 /// See the header.
@@ -670,7 +678,8 @@ pub unsafe extern "C" fn pns_table_extents(
     table: *const PnsTable,
     predicate: *const PnsPredicate,
     disabled: *const c_char,
-    out: *mut *mut c_char,
+    locations: *mut *mut PnsTexts,
+    counts: *mut PnsExtentCounts,
     error: *mut *mut c_char,
 ) -> c_int {
     // SAFETY: by the header's contract.
@@ -683,24 +692,18 @@ pub unsafe extern "C" fn pns_table_extents(
             let options = PruneOptions::disabling(disabled.split(',').filter(|name| !name.is_empty()));
             let pruned = table.prune(predicate, &options)?;
             let pending = &table.pending.append;
-            let considered = pruned.counts.extents_considered.saturating_add(pending.len() as u64);
-            let mut lines = format!("{considered}");
-            for kind in EvidenceKind::ALL {
-                let _ = write!(lines, "{FIELD}{}", pruned.counts.skipped(kind));
-            }
-            let counts = &pruned.counts;
-            let (manifests, skipped) = (counts.manifests_considered, counts.manifests_skipped);
-            let _ = write!(lines, "{FIELD}{}{FIELD}{manifests}{FIELD}{skipped}{RECORD}", counts.notes.join("; "));
-            for extent in &pruned.extents {
-                let location = table.catalog.extent_location(&extent.object_path);
-                let _ = write!(lines, "{location}{FIELD}{}{FIELD}{}{RECORD}", extent.byte_size, extent.row_count);
-            }
-            for extent in pending {
-                let written = &extent.written;
-                let location = table.catalog.extent_location(&written.object_path);
-                let _ = write!(lines, "{location}{FIELD}{}{FIELD}{}{RECORD}", written.byte_size, written.row_count);
-            }
-            *out = to_c_text(&lines);
+            let committed = pruned.extents.iter().map(|extent| (&extent.object_path, extent.row_count));
+            let pending_rows = pending.iter().map(|extent| (&extent.written.object_path, extent.written.row_count));
+            let (paths, rows): (Vec<&String>, Vec<u64>) = committed.chain(pending_rows).unzip();
+            *counts = PnsExtentCounts {
+                rows: rows.into_iter().fold(0, u64::saturating_add),
+                considered: pruned.counts.extents_considered.saturating_add(pending.len() as u64),
+                skipped: EvidenceKind::ALL.map(|kind| pruned.counts.skipped(kind)),
+                manifests: pruned.counts.manifests_considered,
+                manifests_skipped: pruned.counts.manifests_skipped,
+                notes: to_c_text(&pruned.counts.notes.join("; ")),
+            };
+            *locations = PnsTexts::new(paths.into_iter().map(|path| table.catalog.extent_location(path)).collect());
             Ok(())
         })
     }
@@ -748,6 +751,31 @@ pub unsafe extern "C" fn pns_table_list(
     }
 }
 
+/// Opens an extent as the host does for a scan (`PnsOpener` of the header).
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct PnsOpener {
+    context: *mut c_void,
+    open: unsafe extern "C" fn(*mut c_void, *const c_char, u64) -> *mut PnsReader,
+}
+
+impl PnsOpener {
+    /// The extent at `location`. The error of a failure is the host's to tell.
+    ///
+    /// # Safety
+    /// The call that was given the opener is not over.
+    unsafe fn open(&self, location: &str) -> Result<Arc<dyn ExtentReader>> {
+        // SAFETY: by the contract of this function; the reader is given to us.
+        unsafe {
+            let reader = (self.open)(self.context, location.as_ptr().cast(), location.len() as u64);
+            if reader.is_null() {
+                return Err(Error::io(location, "open", "the host could not"));
+            }
+            Ok(Arc::clone(&Box::from_raw(reader).extent))
+        }
+    }
+}
+
 /// See the header.
 ///
 /// # Safety
@@ -757,7 +785,7 @@ pub unsafe extern "C" fn pns_table_plan(
     table: *const PnsTable,
     predicate: *const PnsPredicate,
     disabled: *const c_char,
-    remote: *const c_char,
+    opener: PnsOpener,
     out: *mut FFI_ArrowArray,
     error: *mut *mut c_char,
 ) -> c_int {
@@ -768,7 +796,7 @@ pub unsafe extern "C" fn pns_table_plan(
             let predicate = predicate.as_ref().map_or(&everything, |p| p.get());
             let disabled = text(disabled);
             let disabled: Vec<&str> = disabled.split(',').filter(|name| !name.is_empty()).collect();
-            let rows = store_plan::rows(&*table, predicate, &disabled, &storage_options(&text(remote))?)?;
+            let rows = store_plan::rows(&*table, predicate, &disabled, &|location| opener.open(location))?;
             std::ptr::write(out, export(rows));
             Ok(())
         })

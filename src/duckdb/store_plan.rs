@@ -7,14 +7,12 @@ use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt32Array, UInt64Array}
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use uuid::Uuid;
 
-use super::reader::{CACHE, REGISTRY, open_source};
 use super::store::PnsTable;
 use crate::catalog::{ColumnType, EvidenceKind as StageOne, PruneOptions};
 use crate::format::json_view::JsonView;
-use crate::format::{BlockId, RowRanges};
+use crate::format::{BlockId, ExtentReader, RowRanges};
 use crate::predicate::BlockPredicate;
 use crate::scan::{Decision, EvidenceKind, Scan};
-use crate::storage::StorageOptions;
 use crate::{Error, Result};
 
 /// Schema of `pensieve_plan`.
@@ -44,12 +42,12 @@ struct Rows {
     candidates: Vec<u64>,
 }
 
-/// Decides on every extent and block of the table, without reading data.
+/// Decides on every extent and block of the table, without reading data. `open` opens the extent at a location as a scan would.
 pub(super) fn rows(
     table: &PnsTable,
     predicate: &BlockPredicate,
     disabled: &[&str],
-    storage: &StorageOptions,
+    open: &dyn Fn(&str) -> Result<Arc<dyn ExtentReader>>,
 ) -> Result<RecordBatch> {
     let mut out = Rows::default();
     let catalog = &table.catalog;
@@ -86,8 +84,7 @@ pub(super) fn rows(
             out.push("skip extent", Some(evidence), &location, None, Some((0, bytes)), row_count, 0);
             continue;
         }
-        let source = open_source(&location, storage, Arc::default())?;
-        let extent = JsonView::wrap(CACHE.open(&REGISTRY, source, None)?, &dynamic);
+        let extent = JsonView::wrap(open(&location)?, &dynamic);
         for (index, rows) in extent.metadata().block_rows.iter().enumerate() {
             let number = u32::try_from(index).map_err(|e| Error::InvalidInput(e.to_string()))?;
             let block = BlockId(number);

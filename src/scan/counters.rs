@@ -224,9 +224,9 @@ impl Counters {
         out
     }
 
-    /// `key<TAB>value` lines for EXPLAIN ANALYZE.
-    pub fn summary(&self) -> String {
-        let mut out = String::new();
+    /// Titles and values for EXPLAIN ANALYZE.
+    pub fn summary(&self) -> Vec<(String, String)> {
+        let mut out = Vec::new();
         let units =
             [("Manifests", &self.manifests), ("Extents", &self.files), ("Blocks", &self.blocks), ("Rows", &self.rows)];
         let absent = usize::from(self.manifests.considered() == 0);
@@ -234,17 +234,17 @@ impl Counters {
             let mut rows = Vec::new();
             unit.rows("", &mut rows);
             let left = rows.last().map_or(0, |row| row.considered);
-            let _ = write!(out, "{title}\t{left} of {} read", unit.considered());
+            let mut value = format!("{left} of {} read", unit.considered());
             for row in rows.iter().filter(|row| row.skipped > 0) {
-                let _ = write!(out, ", {} skipped by {}", row.skipped, row.evidence);
+                let _ = write!(value, ", {} skipped by {}", row.skipped, row.evidence);
             }
-            out.push('\n');
+            out.push((title.to_owned(), value));
         }
         let (bytes, requests) = self.io();
-        let _ = writeln!(out, "Bytes Read\t{bytes} in {requests} requests");
+        out.push(("Bytes Read".to_owned(), format!("{bytes} in {requests} requests")));
         let notes = self.notes();
         if !notes.is_empty() {
-            let _ = writeln!(out, "Cannot Prune By\t{}", notes.replace(['\n', '\t'], " "));
+            out.push(("Cannot Prune By".to_owned(), notes));
         }
         out
     }

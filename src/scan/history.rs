@@ -15,10 +15,19 @@ const CONNECTIONS: usize = 256;
 /// Scans of one query that are remembered.
 const SCANS: usize = 64;
 
+/// A connection of one of the databases that are open in this process. Connections are numbered from 1 in each of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Connection {
+    /// Number of the database instance; none is given twice in a process.
+    pub instance: u64,
+    /// Number of the connection within the instance.
+    pub connection: u64,
+}
+
 #[derive(Default)]
 struct History {
-    connections: HashMap<u64, Remembered>,
-    order: VecDeque<u64>,
+    connections: HashMap<Connection, Remembered>,
+    order: VecDeque<Connection>,
 }
 
 #[derive(Default)]
@@ -31,7 +40,7 @@ static HISTORY: LazyLock<Mutex<History>> = LazyLock::new(Mutex::default);
 static NEXT_SCAN: AtomicU64 = AtomicU64::new(1);
 
 /// Files a scan under its connection; scans of an earlier query of that connection are forgotten.
-pub fn remember(connection: u64, query: u64, scan: &Arc<Scan>) {
+pub fn remember(connection: Connection, query: u64, scan: &Arc<Scan>) {
     let mut history = HISTORY.lock().unwrap_or_else(PoisonError::into_inner);
     let History { connections, order } = &mut *history;
     if !connections.contains_key(&connection) {
@@ -75,7 +84,7 @@ pub fn last_scans_schema() -> SchemaRef {
 ///
 /// # Errors
 /// Only if Arrow refuses its own columns.
-pub fn last_scans(connection: u64) -> Result<RecordBatch> {
+pub fn last_scans(connection: Connection) -> Result<RecordBatch> {
     let scans: Vec<(u64, Arc<Scan>)> = {
         let history = HISTORY.lock().unwrap_or_else(PoisonError::into_inner);
         history.connections.get(&connection).map(|found| found.scans.iter().cloned().collect()).unwrap_or_default()
@@ -114,4 +123,31 @@ pub fn last_scans(connection: u64) -> Result<RecordBatch> {
         Arc::new(StringArray::from(notes)),
     ];
     RecordBatch::try_new(last_scans_schema(), columns).map_err(|error| Error::InvalidInput(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scans_of_other_instances_and_earlier_queries_are_not_shown() {
+        let rows = |instance, connection| {
+            let batch = last_scans(Connection { instance, connection }).unwrap();
+            let sources = batch.column_by_name("source").unwrap();
+            let sources = sources.as_any().downcast_ref::<StringArray>().unwrap();
+            sources.iter().flatten().map(ToOwned::to_owned).collect::<std::collections::BTreeSet<_>>()
+        };
+        let scan = |source: &str| Arc::new(Scan::new(source, &[]));
+        // numbers that no other test uses
+        let (one, two) = (1 << 40, 2 << 40);
+        remember(Connection { instance: one, connection: 1 }, 7, &scan("a"));
+        remember(Connection { instance: one, connection: 1 }, 7, &scan("b"));
+        remember(Connection { instance: two, connection: 1 }, 7, &scan("c"));
+        remember(Connection { instance: one, connection: 2 }, 7, &scan("d"));
+        assert_eq!(rows(one, 1), ["a", "b"].map(ToOwned::to_owned).into());
+        assert_eq!(rows(two, 1), ["c"].map(ToOwned::to_owned).into());
+        assert!(rows(two, 2).is_empty());
+        remember(Connection { instance: one, connection: 1 }, 8, &scan("e"));
+        assert_eq!(rows(one, 1), ["e"].map(ToOwned::to_owned).into());
+    }
 }

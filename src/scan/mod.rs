@@ -15,7 +15,7 @@ use std::time::Instant;
 use arrow::datatypes::DataType;
 
 pub use counters::{Counters, EvidenceKind, Evidences};
-pub use history::{last_scans, last_scans_schema, remember};
+pub use history::{Connection, last_scans, last_scans_schema, remember};
 
 use crate::Result;
 use crate::format::{BlockId, ExtentReader, RowRanges};

@@ -1,6 +1,7 @@
 //! Object stores: S3, Google Cloud, Azure, HTTP and memory, through `object_store`.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -82,6 +83,14 @@ pub(crate) fn connect(
     object_store::parse_url_opts(&url, settings)
 }
 
+/// The variables that are settings of a store, by lower-case names. Variables that are not UTF-8 cannot be meant: no name or value of a
+/// store's settings is anything else.
+fn from_environment(variables: impl Iterator<Item = (OsString, OsString)>) -> impl Iterator<Item = (String, String)> {
+    variables
+        .filter_map(|(k, v)| Some((k.into_string().ok()?.to_ascii_lowercase(), v.into_string().ok()?)))
+        .filter(|(k, _)| ["aws_", "google_", "azure_"].iter().any(|prefix| k.starts_with(prefix)))
+}
+
 /// The store and the key that `url` names. Stores are kept and shared by address and options, so that connections are reused.
 pub fn store_for(url: &str, options: &RemoteOptions) -> Result<(Arc<dyn ObjectStore>, Path)> {
     static STORES: OnceLock<Mutex<HashMap<String, Arc<dyn ObjectStore>>>> = OnceLock::new();
@@ -89,12 +98,7 @@ pub fn store_for(url: &str, options: &RemoteOptions) -> Result<(Arc<dyn ObjectSt
     let (_, path) = ObjectStoreScheme::parse(&parsed).map_err(|e| Error::io(url, "find the object store of", e))?;
     let mut settings = BTreeMap::new();
     if options.environment {
-        // Variables that are not UTF-8 cannot be meant: no name or value of a store's settings is anything else.
-        settings.extend(
-            std::env::vars_os()
-                .filter_map(|(k, v)| Some((k.into_string().ok()?.to_ascii_lowercase(), v.into_string().ok()?)))
-                .filter(|(k, _)| ["aws_", "google_", "azure_"].iter().any(|prefix| k.starts_with(prefix))),
-        );
+        settings.extend(from_environment(std::env::vars_os()));
     }
     settings.extend(options.options.iter().map(|(k, v)| (k.to_ascii_lowercase(), v.clone())));
     if parsed.scheme() == "http" {
@@ -466,6 +470,37 @@ mod tests {
         sink.write(&vec![0; PART + 1]).unwrap();
         drop(sink);
         assert!(runtime().unwrap().block_on(store.head(&Path::from("gone"))).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn variables_that_are_not_utf_8_are_left_out() {
+        use std::os::unix::ffi::OsStringExt;
+        let bytes = |text: &[u8]| OsString::from_vec(text.to_vec());
+        let variables = [
+            (bytes(b"AWS_REGION"), bytes(b"eu-central-1")),
+            (bytes(b"AWS_\xff"), bytes(b"x")),
+            (bytes(b"GOOGLE_BUCKET"), bytes(b"\xfe\xff")),
+            (bytes(b"OTHER"), bytes(b"\xff")),
+            (bytes(b"PATH"), bytes(b"/bin")),
+        ];
+        let kept: Vec<_> = from_environment(variables.into_iter()).collect();
+        assert_eq!(kept, [("aws_region".to_owned(), "eu-central-1".to_owned())]);
+    }
+
+    #[test]
+    fn an_object_without_an_etag_or_version_has_no_identity_that_could_be_cached() {
+        let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        put(&store, "x", vec![1; 50]);
+        let meta = ObjectMeta {
+            location: Path::from("x"),
+            last_modified: std::time::SystemTime::UNIX_EPOCH.into(),
+            size: 50,
+            e_tag: None,
+            version: None,
+        };
+        let source = RemoteSource::with_meta(store, "http://h/x", &meta, &options(0), Arc::default()).unwrap();
+        assert_eq!(source.identity().version, "");
     }
 
     #[test]

@@ -14,9 +14,10 @@ from pathlib import Path
 class RangeServer:
     """Serves `directory` on loopback until closed; use it as a context manager."""
 
-    def __init__(self, directory, delay=0.0):
+    def __init__(self, directory, delay=0.0, etags=True):
         self.directory = Path(directory)
         self.delay = delay
+        self.etags = etags
         self.lock = threading.Lock()
         self.reset()
         owner = self
@@ -74,7 +75,8 @@ class RangeServer:
         handler.send_response(206 if wanted and body else 200)
         handler.send_header("Content-Length", str(end - start))
         handler.send_header("Accept-Ranges", "bytes")
-        handler.send_header("ETag", f'"{os.stat(path).st_mtime_ns}-{size}"')
+        if self.etags:
+            handler.send_header("ETag", f'"{os.stat(path).st_mtime_ns}-{size}"')
         handler.send_header("Last-Modified", self.server_date(path))
         if wanted and body:
             handler.send_header("Content-Range", f"bytes {start}-{end - 1}/{size}")

@@ -1,4 +1,5 @@
 // ATTACH … (TYPE pensieve): catalog, schemas, tables and transactions over a store of the core.
+#include "copy.hpp"
 #include "store.hpp"
 
 #include "duckdb/common/arrow/arrow_converter.hpp"
@@ -44,13 +45,10 @@ StoreTransaction &StoreTransaction::Get(ClientContext &context, Catalog &catalog
 
 const vector<string> &StoreTransaction::Databases() {
 	if (!databases) {
-		char *text = nullptr;
+		PnsTexts *texts = nullptr;
 		char *error = nullptr;
-		Check(pns_store_databases(catalog.store->handle.get(), &text, &error), error);
-		databases = make_uniq<vector<string>>();
-		for (auto &record : SplitRecords(TakeString(text))) {
-			databases->push_back(record[0]);
-		}
+		Check(pns_store_databases(catalog.store->handle.get(), &texts, &error), error);
+		databases = make_uniq<vector<string>>(TakeTexts(texts));
 	}
 	return *databases;
 }
@@ -74,10 +72,10 @@ string StoreTransaction::ResolveDatabase(const string &name) {
 
 //! The columns as Arrow, and DuckDB's names of their types for messages.
 void ExportColumns(ClientContext &context, const vector<LogicalType> &types, const vector<string> &names,
-                   const string &table, ArrowSchemaWrapper &schema, string &type_names) {
+                   const string &table, ArrowSchemaWrapper &schema, vector<string> &type_names) {
 	auto options = ArrowOptions(context);
-	for (idx_t i = 0; i < types.size(); i++) {
-		type_names += (i == 0 ? "" : "\x1f") + types[i].ToString();
+	for (auto &type : types) {
+		type_names.push_back(type.ToString());
 	}
 	try {
 		ArrowConverter::ToArrowSchema(&schema.arrow_schema, types, names, options);
@@ -190,20 +188,16 @@ StoreSchema::StoreSchema(Catalog &catalog, CreateSchemaInfo &info, string databa
 }
 
 static vector<string> TableNames(StoreTransaction &transaction, const string &database) {
-	char *text = nullptr;
+	PnsTexts *texts = nullptr;
 	char *error = nullptr;
-	Check(pns_tx_tables(transaction.handle.get(), database.c_str(), &text, &error), error);
-	vector<string> result;
-	for (auto &record : SplitRecords(TakeString(text))) {
-		result.push_back(record[0]);
-	}
-	return result;
+	Check(pns_tx_tables(transaction.handle.get(), database.c_str(), &texts, &error), error);
+	return TakeTexts(texts);
 }
 
 optional_ptr<CatalogEntry> StoreSchema::Find(StoreTransaction &transaction, ClientContext &context, const string &name,
                                              const string &at) {
 	lock_guard<mutex> guard(transaction.lock);
-	auto key = database + "\x1f" + name + "\x1f" + at;
+	vector<string> key {database, name, at};
 	auto known = transaction.tables.find(key);
 	if (known != transaction.tables.end()) {
 		return known->second;
@@ -322,12 +316,13 @@ optional_ptr<CatalogEntry> StoreSchema::CreateTable(CatalogTransaction transacti
 			                              column.Name().GetIdentifierName(), database, name);
 		}
 		CheckColumnType(column, database + "." + name);
-		types.push_back(column.Type());
+		types.push_back(StoredType(column.Type()));
 		names.push_back(column.Name().GetIdentifierName());
 	}
 	ArrowSchemaWrapper schema;
-	string type_names;
+	vector<string> type_names;
 	ExportColumns(context, types, names, database + "." + name, schema, type_names);
+	auto type_pointers = TextPointers(type_names);
 	char *error = nullptr;
 	int created = 0;
 	if (transaction.ResolveDatabase(database).empty()) {
@@ -338,7 +333,7 @@ optional_ptr<CatalogEntry> StoreSchema::CreateTable(CatalogTransaction transacti
 	}
 	auto status =
 	    pns_tx_create_table(transaction.handle.get(), database.c_str(), name.c_str(),
-		                    reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), type_names.c_str(),
+		                    reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), type_pointers.data(), type_pointers.size(),
 		                    base.on_conflict == OnCreateConflict::IGNORE_ON_CONFLICT ? 1 : 0, &created, &error);
 	schema.arrow_schema.release = nullptr;
 	Check(status, error);
@@ -406,12 +401,13 @@ void StoreSchema::Alter(CatalogTransaction transaction_p, AlterInfo &info) {
 		}
 	}
 	ArrowSchemaWrapper schema;
-	string type_names;
-	ExportColumns(context, {add.new_column.Type()}, {column}, table.QualifiedName(), schema, type_names);
+	vector<string> type_names;
+	ExportColumns(context, {StoredType(add.new_column.Type())}, {column}, table.QualifiedName(), schema, type_names);
+	auto type_pointers = TextPointers(type_names);
 	char *error = nullptr;
-	auto status =
-	    pns_tx_add_column(transaction.handle.get(), database.c_str(), table.name.c_str(),
-		                  reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), type_names.c_str(), &error);
+	auto status = pns_tx_add_column(transaction.handle.get(), database.c_str(), table.name.c_str(),
+	                                reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), type_pointers.data(),
+	                                type_pointers.size(), &error);
 	schema.arrow_schema.release = nullptr;
 	Check(status, error);
 	ForgetTables(transaction);

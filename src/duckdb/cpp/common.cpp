@@ -17,6 +17,29 @@ string TakeString(char *text) {
 	return result;
 }
 
+vector<string> TakeTexts(PnsTexts *texts) {
+	vector<string> result;
+	if (!texts) {
+		return result;
+	}
+	auto count = pns_texts_count(texts);
+	for (uint64_t i = 0; i < count; i++) {
+		uint64_t length = 0;
+		auto text = pns_texts_get(texts, i, &length);
+		result.emplace_back(text, length);
+	}
+	pns_texts_free(texts);
+	return result;
+}
+
+vector<const char *> TextPointers(const vector<string> &texts) {
+	vector<const char *> result;
+	for (auto &text : texts) {
+		result.push_back(text.c_str());
+	}
+	return result;
+}
+
 char *MallocMessage(const string &message) {
 	auto result = static_cast<char *>(malloc(message.size() + 1));
 	if (result) {
@@ -107,21 +130,22 @@ bool IsRemote(const string &path) {
 	       !StringUtil::StartsWith(path, "file:");
 }
 
-bool NeedsObjectStore(const string &path, const ErrorData &error) {
-	static const char *SCHEMES[] = {"s3://",    "s3a://",  "gs://",    "gcs://",  "az://",
-	                                "azure://", "abfs://", "abfss://", "http://", "https://"};
-	if (error.Type() == ExceptionType::PERMISSION) {
+bool NeedsObjectStore(ClientContext &context, const string &path, const ErrorData &error) {
+	static const char *SCHEMES[] = {"s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss", "http", "https"};
+	auto end = path.find("://");
+	auto scheme = path.substr(0, end == string::npos ? 0 : end);
+	auto known = std::find(std::begin(SCHEMES), std::end(SCHEMES), scheme) != std::end(SCHEMES);
+	if (!known || error.Type() == ExceptionType::PERMISSION) {
 		return false;
 	}
-	auto missing = error.Type() == ExceptionType::MISSING_EXTENSION || error.Type() == ExceptionType::AUTOLOAD ||
-	               StringUtil::Contains(error.RawMessage(), "httpfs") ||
-	               StringUtil::Contains(error.RawMessage(), "azure");
-	for (auto scheme : SCHEMES) {
-		if (missing && StringUtil::StartsWith(path, scheme)) {
-			return true;
-		}
+	string extension;
+	if (FileSystem::IsRemoteFile(path, extension)) {
+		// DuckDB knows who serves the scheme, and says so when nobody does; any other failure is that of who did
+		return error.Type() == ExceptionType::MISSING_EXTENSION || error.Type() == ExceptionType::AUTOLOAD;
 	}
-	return false;
+	// a scheme that DuckDB knows nothing of, unless somebody registered a file system for it
+	auto registered = FileSystem::GetFileSystem(context).ListSubSystems();
+	return std::find(registered.begin(), registered.end(), scheme) == registered.end();
 }
 
 ReaderPtr OpenExtent(ClientContext &context, const OpenFileInfo &file, const string &format) {
@@ -133,7 +157,7 @@ ReaderPtr OpenExtent(ClientContext &context, const OpenFileInfo &file, const str
 	try {
 		handle = fs.OpenFile(file, flags);
 	} catch (std::exception &failure) {
-		if (!NeedsObjectStore(file.path, ErrorData(failure))) {
+		if (!NeedsObjectStore(context, file.path, ErrorData(failure))) {
 			throw;
 		}
 		// no file system of DuckDB's serves this scheme: the core's own object store client does
@@ -154,11 +178,9 @@ ReaderPtr OpenExtent(ClientContext &context, const OpenFileInfo &file, const str
 	string version;
 	try {
 		version = fs.GetVersionTag(*handle);
-		if (version.empty()) {
-			version = std::to_string(fs.GetLastModifiedTime(*handle).value);
-		}
 	} catch (std::exception &) {
-		// a file system that cannot say which version it opened gets no cached metadata
+		// a file system that cannot say which version it opened gets no cached metadata: a time of modification says
+		// too little
 		version.clear();
 	}
 	auto host = new HostFile();
@@ -191,12 +213,9 @@ string QuoteJson(const string &text) {
 }
 
 void AddScanMetrics(PnsScan *scan, TableFunctionGetMetricsInput &input) {
-	auto summary = TakeString(pns_scan_summary(scan));
-	for (auto &line : StringUtil::Split(summary, '\n')) {
-		auto parts = StringUtil::Split(line, '\t');
-		if (parts.size() == 2) {
-			input.operator_metrics.AddExtraInfo(parts[0], parts[1]);
-		}
+	auto summary = TakeTexts(pns_scan_summary(scan));
+	for (idx_t i = 0; i + 1 < summary.size(); i += 2) {
+		input.operator_metrics.AddExtraInfo(summary[i], summary[i + 1]);
 	}
 }
 

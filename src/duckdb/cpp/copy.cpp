@@ -277,7 +277,7 @@ static unique_ptr<GlobalFunctionData> CopyInitGlobal(ClientContext &context, Fun
 			sink->handle = fs.OpenFile(path, flags);
 		} catch (std::exception &failure) {
 			delete sink;
-			if (!NeedsObjectStore(path, ErrorData(failure))) {
+			if (!NeedsObjectStore(context, path, ErrorData(failure))) {
 				throw;
 			}
 			own_client = true;
@@ -474,20 +474,29 @@ static void CopyStatistics(ClientContext &, FunctionData &, GlobalFunctionData &
 	gstate.Cast<ExtentCopyGlobalState>().statistics = statistics;
 }
 
+static bool IsEnum(const LogicalType &type) {
+	return type.id() == LogicalTypeId::ENUM;
+}
+
+LogicalType StoredType(const LogicalType &type) {
+	if (!TypeVisitor::Contains(type, IsEnum)) {
+		return type;
+	}
+	return TypeVisitor::VisitReplace(
+	    type, [](const LogicalType &part) { return IsEnum(part) ? LogicalType(LogicalType::VARCHAR) : part; });
+}
+
 vector<unique_ptr<Expression>> CastEnums(CopyToSelectInput &input) {
 	vector<unique_ptr<Expression>> result;
 	auto changed = false;
-	auto is_enum = [](const LogicalType &type) { return type.id() == LogicalTypeId::ENUM; };
 	for (auto &expression : input.select_list) {
 		auto type = expression->GetReturnType();
-		if (!TypeVisitor::Contains(type, is_enum)) {
+		if (!TypeVisitor::Contains(type, IsEnum)) {
 			result.push_back(std::move(expression));
 			continue;
 		}
 		auto alias = expression->GetAlias();
-		auto target = TypeVisitor::VisitReplace(
-		    type, [&](const LogicalType &part) { return is_enum(part) ? LogicalType(LogicalType::VARCHAR) : part; });
-		auto cast = BoundCastExpression::AddCastToType(input.context, std::move(expression), target, false);
+		auto cast = BoundCastExpression::AddCastToType(input.context, std::move(expression), StoredType(type), false);
 		cast->SetAlias(alias);
 		result.push_back(std::move(cast));
 		changed = true;

@@ -308,8 +308,8 @@ static unique_ptr<GlobalTableFunctionState> DendroInitGlobal(ClientContext &cont
 		}
 	}
 	auto source = data.path + " (stream \"" + data.stream + "\")";
-	result->scan = ScanPtr(pns_scan_new(context.GetConnectionId(), context.transaction.GetActiveQuery(), source.c_str(),
-	                                    disabled.c_str()));
+	result->scan = ScanPtr(pns_scan_new(InstanceNumber(context), context.GetConnectionId(),
+	                                    context.transaction.GetActiveQuery(), source.c_str(), disabled.c_str()));
 	if (!data.unknown.empty()) {
 		pns_scan_note(result->scan.get(), StringUtil::Join(data.unknown, "; ").c_str());
 	}

@@ -2,6 +2,7 @@
 #include "scan.hpp"
 
 #include "duckdb/common/multi_file/multi_file_list.hpp"
+#include "duckdb/common/opener_file_system.hpp"
 #include "duckdb/planner/table_filter_set.hpp"
 
 namespace pensieve {
@@ -12,18 +13,21 @@ shared_ptr<MultiFileList> ExtentFileReader::CreateFileList(ClientContext &contex
 		return MultiFileReader::CreateFileList(context, paths, glob_input);
 	} catch (std::exception &failure) {
 		ErrorData error(failure);
+		auto &opener = static_cast<OpenerFileSystem &>(FileSystem::GetFileSystem(context));
 		for (auto &path : paths) {
-			if (!NeedsObjectStore(path, error)) {
+			// DuckDB gave up at the first of them
+			opener.VerifyCanAccessFile(path);
+			if (!NeedsObjectStore(context, path, error)) {
 				throw;
 			}
 		}
 	}
 	vector<OpenFileInfo> files;
 	for (auto &path : paths) {
-		char *listed = nullptr;
+		PnsTexts *listed = nullptr;
 		char *error = nullptr;
 		Check(pns_glob(path.c_str(), RemoteConfiguration(context, path).c_str(), &listed, &error), error);
-		for (auto &file : StringUtil::Split(TakeString(listed), '\n')) {
+		for (auto &file : TakeTexts(listed)) {
 			files.emplace_back(file);
 		}
 	}

@@ -104,6 +104,19 @@ optional_idx ExtentInterface::MaxThreads(const MultiFileBindData &bind_data, con
 	return MaxValue<idx_t>(1, pns_reader_block_count(reader.reader.get()));
 }
 
+bool ReadsFileColumn(const MultiFileBindData &bind_data, idx_t column) {
+	if (column >= bind_data.names.size() || bind_data.IsGeneratedColumn(column) ||
+	    bind_data.reader_bind.mapping != MultiFileColumnMappingMode::BY_NAME) {
+		return false;
+	}
+	auto &schema = bind_data.reader_bind.schema;
+	if (column >= schema.size()) {
+		return schema.empty();
+	}
+	return schema[column].name == bind_data.names[column] &&
+	       schema[column].GetIdentifierName() == schema[column].name.GetIdentifierName();
+}
+
 //! Tells a reader what the plan knows beyond its own filters.
 static void Attach(ExtentReader &reader, const MultiFileBindData &bind_data) {
 	auto &data = bind_data.bind_data->Cast<ExtentBindData>();
@@ -148,8 +161,8 @@ unique_ptr<GlobalTableFunctionState> ExtentInterface::InitializeGlobalState(Clie
 	auto disabled_text = DisabledEvidence(context);
 	auto files = global_state.file_list.GetDisplayFileList(2);
 	auto source = files.empty() ? string() : files[0].path + (files.size() > 1 ? ", …" : "");
-	result->scan = ScanPtr(pns_scan_new(context.GetConnectionId(), context.transaction.GetActiveQuery(), source.c_str(),
-	                                    disabled_text.c_str()));
+	result->scan = ScanPtr(pns_scan_new(InstanceNumber(context), context.GetConnectionId(),
+	                                    context.transaction.GetActiveQuery(), source.c_str(), disabled_text.c_str()));
 	auto prefetch = GetSetting(context, "pensieve_prefetch_bytes");
 	result->prefetch_bytes = prefetch.IsNull() ? 0 : UBigIntValue::Get(prefetch.DefaultCastAs(LogicalType::UBIGINT));
 	auto remaining = global_state.file_list.GetTotalFileCount();
@@ -189,7 +202,7 @@ shared_ptr<BaseFileReader> ExtentInterface::CreateReader(ClientContext &context,
                                                          const MultiFileBindData &bind_data) {
 	auto &data = bind_data.bind_data->Cast<ExtentBindData>();
 	auto result = make_shared_ptr<ExtentReader>(context, file, data.options,
-	                                            data.store_files ? JsonColumns(*data.store_files) : string());
+	                                            data.store_files ? JsonColumns(*data.store_files) : vector<string>());
 	Attach(*result, bind_data);
 	return std::move(result);
 }
@@ -269,6 +282,10 @@ static void ComplexFilterPushdown(ClientContext &context, LogicalGet &get, Funct
 				    return;
 			    }
 			    auto column = ids[index].GetPrimaryIndex();
+			    if (!ReadsFileColumn(bind_data, column)) {
+				    plain = false;
+				    return;
+			    }
 			    if (columns.insert(column).second) {
 				    hint.columns.push_back(column);
 			    }

@@ -211,8 +211,7 @@ void ScanSetOrder(unique_ptr<RowGroupOrderOptions> options, optional_ptr<Functio
 void OrderFiles(ClientContext &context, MultiFileBindData &bind_data) {
 	auto &data = bind_data.bind_data->Cast<ExtentBindData>();
 	auto column = data.order ? data.order->column_idx.GetPrimaryIndex() : 0;
-	if (!data.order || data.files_ordered || !bind_data.union_readers.empty() || column >= bind_data.names.size() ||
-	    bind_data.IsGeneratedColumn(column) ||
+	if (!data.order || data.files_ordered || !bind_data.union_readers.empty() || !ReadsFileColumn(bind_data, column) ||
 	    bind_data.file_list->GetExpandResult() != FileExpandResult::MULTIPLE_FILES) {
 		return;
 	}

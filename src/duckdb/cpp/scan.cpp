@@ -32,14 +32,15 @@ idx_t NextNumber() {
 } // namespace
 
 ExtentReader::ExtentReader(ClientContext &context, OpenFileInfo file_p, const ExtentOptions &options,
-                           const string &json_columns)
+                           const vector<string> &json_columns)
     : BaseFileReader(std::move(file_p)), reader(OpenExtent(context, file, options.format)), number(NextNumber()) {
 	char *error = nullptr;
 	if (options.binary_as_string) {
 		Check(pns_reader_show_text(reader.get(), &error), error);
 	}
 	if (!json_columns.empty()) {
-		pns_reader_show_json(reader.get(), json_columns.c_str());
+		auto names = TextPointers(json_columns);
+		pns_reader_show_json(reader.get(), names.data(), names.size());
 	}
 	ArrowSchemaWrapper schema;
 	Check(pns_reader_schema(reader.get(), reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), &error), error);

@@ -30,8 +30,27 @@ static unique_ptr<TransactionManager> CreateTransactions(optional_ptr<StorageExt
 	return result;
 }
 
+//! What the process has of one database instance.
+struct InstanceInfo : public StorageExtensionInfo {
+	InstanceInfo() {
+		static atomic<uint64_t> last {0};
+		number = ++last;
+	}
+	uint64_t number;
+};
+
+uint64_t InstanceNumber(ClientContext &context) {
+	auto extension = StorageExtension::Find(DBConfig::GetConfig(context), "pensieve");
+	auto info = extension ? dynamic_cast<InstanceInfo *>(extension->storage_info.get()) : nullptr;
+	if (!info) {
+		throw InternalException("pensieve: the database does not know its own extension");
+	}
+	return info->number;
+}
+
 void RegisterAttach(ExtensionLoader &loader) {
 	auto extension = make_shared_ptr<StorageExtension>();
+	extension->storage_info = make_shared_ptr<InstanceInfo>();
 	extension->attach = Attach;
 	extension->create_transaction_manager = CreateTransactions;
 	StorageExtension::Register(DBConfig::GetConfig(loader.GetDatabaseInstance()), "pensieve", std::move(extension));

@@ -170,11 +170,12 @@ shared_ptr<StoreTable> TargetTable(ClientContext &context, const StoreCopyData &
 		int created = 0;
 		Check(pns_tx_create_database(state.transaction.get(), data.database.c_str(), &created, &error), error);
 		ArrowSchemaWrapper schema;
-		string type_names;
+		vector<string> type_names;
 		ExportColumns(context, data.types, IdentifiersToStrings(data.names), name, schema, type_names);
+		auto type_pointers = TextPointers(type_names);
 		auto status = pns_tx_create_table(state.transaction.get(), data.database.c_str(), data.table.c_str(),
-		                                  reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), type_names.c_str(),
-		                                  1, &created, &error);
+		                                  reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), type_pointers.data(),
+		                                  type_pointers.size(), 1, &created, &error);
 		schema.arrow_schema.release = nullptr;
 		Check(status, error);
 		table = find();

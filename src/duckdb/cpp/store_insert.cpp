@@ -1,9 +1,14 @@
 // INSERT INTO and CREATE TABLE AS: rows become extents in the store, which COMMIT makes visible.
+#include "copy.hpp"
 #include "store.hpp"
 
+#include "duckdb/common/opener_file_system.hpp"
+#include "duckdb/execution/operator/projection/physical_projection.hpp"
 #include "duckdb/execution/physical_plan_generator.hpp"
 #include "duckdb/function/copy_function.hpp"
 #include "duckdb/parser/parsed_data/copy_info.hpp"
+#include "duckdb/planner/expression/bound_cast_expression.hpp"
+#include "duckdb/planner/expression/bound_reference_expression.hpp"
 #include "duckdb/planner/operator/logical_create_table.hpp"
 #include "duckdb/planner/operator/logical_insert.hpp"
 #include "duckdb/planner/parsed_data/bound_create_table_info.hpp"
@@ -15,6 +20,8 @@ ExtentSink::ExtentSink(ClientContext &context, const Store &store, PnsTx *transa
                        const vector<Identifier> &names, const vector<LogicalType> &types)
     : function(GetExtentCopyFunction(format_p)), transaction(transaction_p), database(std::move(database_p)),
       table(std::move(table_p)), format(std::move(format_p)) {
+	// the session may have been allowed to open the catalog's file but not the place that it names for extents
+	static_cast<OpenerFileSystem &>(FileSystem::GetFileSystem(context)).VerifyCanAccessDirectory(store.storage);
 	extension = format == "parquet" ? "parquet" : store.magic.empty() ? "tlm" : "pnsv";
 	CopyInfo info;
 	info.is_from = false;
@@ -30,12 +37,15 @@ ExtentSink::ExtentSink(ClientContext &context, const Store &store, PnsTx *transa
 GlobalFunctionData &ExtentSink::Writer(ClientContext &context) {
 	lock_guard<mutex> guard(lock);
 	if (!writer) {
-		char *text = nullptr;
+		PnsNewExtent extent {};
 		char *error = nullptr;
-		Check(pns_tx_new_extent(transaction, database.c_str(), table.c_str(), extension.c_str(), &text, &error), error);
-		extent = TakeString(text);
+		Check(pns_tx_new_extent(transaction, database.c_str(), table.c_str(), extension.c_str(), &extent, &error),
+		      error);
+		id = TakeString(extent.id);
+		object_path = TakeString(extent.object_path);
+		location = TakeString(extent.location);
 		statistics = make_uniq<CopyFunctionFileStatistics>();
-		writer = function.copy_to_initialize_global(context, *bind_data, SplitRecords(extent)[0][2]);
+		writer = function.copy_to_initialize_global(context, *bind_data, location);
 		function.copy_to_get_written_statistics(context, *bind_data, *writer, *statistics);
 	}
 	return *writer;
@@ -69,10 +79,10 @@ void ExtentSink::Finish(ClientContext &context) {
 	function.copy_to_finalize(context, *bind_data, *writer);
 	auto result = statistics->extra_info["extent"].ToString();
 	char *error = nullptr;
-	Check(pns_tx_append(transaction, database.c_str(), table.c_str(), extent.c_str(), format.c_str(), result.c_str(),
-	                    &error),
+	Check(pns_tx_append(transaction, database.c_str(), table.c_str(), id.c_str(), object_path.c_str(), format.c_str(),
+	                    result.c_str(), &error),
 	      error);
-	written.push_back(Written {SplitRecords(extent)[0][2], std::move(statistics)});
+	written.push_back(Written {location, std::move(statistics)});
 	writer.reset();
 }
 
@@ -207,12 +217,30 @@ PhysicalOperator &StoreCatalog::PlanInsert(ClientContext &context, PhysicalPlanG
 	return insert;
 }
 
+//! The rows in the types that the table will have.
+static PhysicalOperator &ProjectStored(ClientContext &context, PhysicalPlanGenerator &planner, PhysicalOperator &plan) {
+	vector<LogicalType> types;
+	vector<unique_ptr<Expression>> columns;
+	for (idx_t i = 0; i < plan.types.size(); i++) {
+		types.push_back(StoredType(plan.types[i]));
+		auto column = make_uniq_base<Expression, BoundReferenceExpression>(plan.types[i], i);
+		columns.push_back(BoundCastExpression::AddCastToType(context, std::move(column), types[i]));
+	}
+	if (types == plan.types) {
+		return plan;
+	}
+	auto cardinality = plan.estimated_cardinality;
+	auto &projection = planner.Make<PhysicalProjection>(std::move(types), std::move(columns), cardinality);
+	projection.children.push_back(plan);
+	return projection;
+}
+
 PhysicalOperator &StoreCatalog::PlanCreateTableAs(ClientContext &context, PhysicalPlanGenerator &planner,
                                                   LogicalCreateTable &op, PhysicalOperator &plan) {
 	auto parallel = !PhysicalPlanGenerator::PreserveInsertionOrder(context, plan);
 	auto &insert = planner.Make<StoreInsert>(op.types, op.estimated_cardinality, *this, nullptr, &op.schema,
 	                                         std::move(op.info), parallel);
-	insert.children.push_back(plan);
+	insert.children.push_back(ProjectStored(context, planner, plan));
 	return insert;
 }
 

@@ -22,12 +22,10 @@ struct StoreListBindData : public TableFunctionData {
 	string name;
 	shared_ptr<StoreTable> table;
 	ArrowColumns columns;
-	//! pensieve_plan: the conjuncts that the core understands, the evidence it is not to use, and how objects are
-	//! reached.
+	//! pensieve_plan: the conjuncts that the core understands, and the evidence it is not to use.
 	vector<string> conjuncts;
 	bool nothing = false;
 	string disabled;
-	string remote;
 
 	bool SupportStatementCache() const override {
 		return false;
@@ -97,7 +95,6 @@ unique_ptr<FunctionData> ListBind(ClientContext &context, TableFunctionBindInput
 	result->name = input.info->Cast<StoreListInfo>().name;
 	result->table = AttachedTable(context, input.inputs[0]);
 	result->disabled = DisabledEvidence(context);
-	result->remote = RemoteConfiguration(context, result->table->store->storage);
 	if (input.inputs.size() > 1 && !input.inputs[1].IsNull()) {
 		PlanPredicate(context, *result, input.inputs[0].ToString(), input.inputs[1].ToString());
 	}
@@ -112,6 +109,25 @@ unique_ptr<FunctionData> ListBind(ClientContext &context, TableFunctionBindInput
 	}
 	return std::move(result);
 }
+
+//! Opens extents for the core as a scan does.
+struct PlanOpener {
+	explicit PlanOpener(ClientContext &context_p) : context(context_p) {
+	}
+
+	ClientContext &context;
+	std::exception_ptr failure;
+
+	static PnsReader *Open(void *self, const char *location, uint64_t length) {
+		auto &opener = *static_cast<PlanOpener *>(self);
+		try {
+			return OpenExtent(opener.context, OpenFileInfo(string(location, length)), "").release();
+		} catch (...) {
+			opener.failure = std::current_exception();
+			return nullptr;
+		}
+	}
+};
 
 unique_ptr<GlobalTableFunctionState> ListInit(ClientContext &, TableFunctionInitInput &) {
 	return make_uniq<StoreListState>();
@@ -132,9 +148,14 @@ void ListScan(ClientContext &context, TableFunctionInput &input, DataChunk &outp
 			if (bind_data.nothing || !bind_data.conjuncts.empty()) {
 				predicate = PredicatePtr(pns_predicate_lower(json.c_str(), json.size()));
 			}
-			Check(pns_table_plan(bind_data.table->handle.get(), predicate.get(), bind_data.disabled.c_str(),
-			                     bind_data.remote.c_str(), out, &error),
-			      error);
+			PlanOpener opener(context);
+			auto kind = pns_table_plan(bind_data.table->handle.get(), predicate.get(), bind_data.disabled.c_str(),
+			                           PnsOpener {&opener, PlanOpener::Open}, out, &error);
+			if (opener.failure) {
+				TakeString(error);
+				std::rethrow_exception(opener.failure);
+			}
+			Check(kind, error);
 		} else {
 			Check(pns_table_list(bind_data.table->handle.get(), bind_data.name.c_str(), out, &error), error);
 		}

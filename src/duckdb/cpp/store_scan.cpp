@@ -7,32 +7,6 @@
 
 namespace pensieve {
 
-static constexpr char FIELD = '\x1f';
-static constexpr char RECORD = '\x1e';
-
-vector<vector<string>> SplitRecords(const string &text) {
-	vector<vector<string>> result;
-	idx_t start = 0;
-	for (idx_t i = 0; i <= text.size(); i++) {
-		if (i < text.size() && text[i] != RECORD) {
-			continue;
-		}
-		if (i > start) {
-			vector<string> fields;
-			idx_t field = start;
-			for (idx_t j = start; j <= i; j++) {
-				if (j == i || text[j] == FIELD) {
-					fields.push_back(text.substr(field, j - field));
-					field = j + 1;
-				}
-			}
-			result.push_back(std::move(fields));
-		}
-		start = i + 1;
-	}
-	return result;
-}
-
 shared_ptr<Store> OpenStore(ClientContext &context, const string &address_p,
                             const vector<pair<string, string>> &options) {
 	auto &fs = FileSystem::GetFileSystem(context);
@@ -64,15 +38,13 @@ shared_ptr<Store> OpenStore(ClientContext &context, const string &address_p,
 	Check(pns_store_open(address.c_str(), json.c_str(), remote.c_str(), &handle, &error), error);
 	auto result = make_shared_ptr<Store>();
 	result->handle = StorePtr(handle);
-	auto info = SplitRecords(TakeString(pns_store_info(handle)));
-	if (info.empty() || info[0].size() != 5) {
-		throw InternalException("pensieve: a store described itself as nothing");
-	}
-	result->kind = info[0][0];
-	result->address = info[0][1];
-	result->storage = info[0][2];
-	result->magic = info[0][3];
-	result->read_only = info[0][4] == "1";
+	PnsStoreInfo info {};
+	pns_store_info(handle, &info);
+	result->kind = TakeString(info.kind);
+	result->address = TakeString(info.address);
+	result->storage = TakeString(info.storage);
+	result->magic = TakeString(info.magic);
+	result->read_only = info.read_only != 0;
 	return result;
 }
 
@@ -146,26 +118,20 @@ const StoreFileList::Listed &StoreFileList::List() const {
 		auto json = "{\"k\":\"and\",\"args\":[" + StringUtil::Join(conjuncts, ",") + "]}";
 		predicate = PredicatePtr(pns_predicate_lower(json.c_str(), json.size()));
 	}
-	char *text = nullptr;
+	PnsTexts *locations = nullptr;
+	PnsExtentCounts counts {};
 	char *error = nullptr;
-	Check(pns_table_extents(table->handle.get(), predicate.get(), disabled.c_str(), &text, &error), error);
-	auto records = SplitRecords(TakeString(text));
+	Check(pns_table_extents(table->handle.get(), predicate.get(), disabled.c_str(), &locations, &counts, &error),
+	      error);
 	auto result = make_uniq<Listed>();
-	for (idx_t i = 0; i < records.size(); i++) {
-		auto &record = records[i];
-		if (i == 0) {
-			for (idx_t j = 0; j < 5 && j < record.size(); j++) {
-				result->counts.push_back(std::stoull(record[j]));
-			}
-			result->notes = record.size() > 5 ? record[5] : string();
-			if (record.size() > 7) {
-				result->manifests = std::stoull(record[6]);
-				result->manifests_skipped = std::stoull(record[7]);
-			}
-			continue;
-		}
-		result->files.emplace_back(record[0]);
-		result->rows += std::stoull(record[2]);
+	result->considered = counts.considered;
+	result->skipped.assign(std::begin(counts.skipped), std::end(counts.skipped));
+	result->notes = TakeString(counts.notes);
+	result->manifests = counts.manifests;
+	result->manifests_skipped = counts.manifests_skipped;
+	result->rows = counts.rows;
+	for (auto &location : TakeTexts(locations)) {
+		result->files.emplace_back(location);
 	}
 	shared->listed = std::move(result);
 	return *shared->listed;
@@ -224,9 +190,9 @@ void CountStoreFiles(PnsScan *scan, const StoreFileList &files, idx_t remaining)
 	static const char *EVIDENCE[] = {"time", "distinct", "tokens", "paths"};
 	auto &listed = files.List();
 	pns_scan_manifests(scan, listed.manifests, listed.manifests_skipped);
-	pns_scan_files(scan, listed.counts.empty() ? 0 : listed.counts[0], 0, "partition");
-	for (idx_t i = 1; i < listed.counts.size(); i++) {
-		pns_scan_files(scan, 0, listed.counts[i], EVIDENCE[i - 1]);
+	pns_scan_files(scan, listed.considered, 0, "partition");
+	for (idx_t i = 0; i < listed.skipped.size(); i++) {
+		pns_scan_files(scan, 0, listed.skipped[i], EVIDENCE[i]);
 	}
 	if (remaining < listed.files.size()) {
 		pns_scan_files(scan, 0, listed.files.size() - remaining, "partition");
@@ -236,12 +202,12 @@ void CountStoreFiles(PnsScan *scan, const StoreFileList &files, idx_t remaining)
 	}
 }
 
-string JsonColumns(const StoreFileList &files) {
+vector<string> JsonColumns(const StoreFileList &files) {
 	auto &table = *files.table;
-	string result;
+	vector<string> result;
 	for (idx_t i = 0; i < table.types.size(); i++) {
 		if (table.types[i].IsJSONType()) {
-			result += (result.empty() ? "" : "\x1f") + table.names[i].GetIdentifierName();
+			result.push_back(table.names[i].GetIdentifierName());
 		}
 	}
 	return result;

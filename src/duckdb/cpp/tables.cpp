@@ -86,7 +86,7 @@ static bool NextBatch(ClientContext &context, const ListingBindData &bind_data, 
 			return false;
 		}
 		state.done = true;
-		Check(pns_last_scans(context.GetConnectionId(), out, &error), error);
+		Check(pns_last_scans(InstanceNumber(context), context.GetConnectionId(), out, &error), error);
 	} else {
 		if (state.next_file >= bind_data.files.size()) {
 			return false;

@@ -40,6 +40,8 @@ string SortByJson(const vector<SortKey> &keys);
 Value SingleValue(const Identifier &name, const vector<Value> &values, bool null_allowed = true);
 //! The number of bytes that an option such as '64MB' says.
 idx_t ParseBytes(const Identifier &name, const string &text);
+//! The type as which extents hold values: enumerations, wherever they are, are text.
+LogicalType StoredType(const LogicalType &type);
 //! Enumerations are written as their text; every other type is written as it is.
 vector<unique_ptr<Expression>> CastEnums(CopyToSelectInput &input);
 //! Has the plan of a COPY sort its rows.

@@ -60,8 +60,15 @@ void pns_string_free(char *text);
 // Frees an array that a function returned through `out`, of `count` u64 values.
 void pns_u64_free(uint64_t *values, uint64_t count);
 
-// URLs that match a pattern in an object store, one per line.
-int pns_glob(const char *pattern, const char *remote, char **out, char **error);
+// A list of texts, which may hold any character: text `index` has `length` bytes (it is not NUL-terminated), valid
+// until the list is freed; null beyond the end.
+typedef struct PnsTexts PnsTexts;
+uint64_t pns_texts_count(const PnsTexts *texts);
+const char *pns_texts_get(const PnsTexts *texts, uint64_t index, uint64_t *length);
+void pns_texts_free(PnsTexts *texts);
+
+// URLs that match a pattern in an object store.
+int pns_glob(const char *pattern, const char *remote, PnsTexts **out, char **error);
 
 // --- extents ---------------------------------------------------------------------------------------------------------
 // `host` null: `path` is a local file, read (and memory-mapped) directly, or the URL of an object, read through the
@@ -71,8 +78,8 @@ int pns_glob(const char *pattern, const char *remote, char **out, char **error);
 int pns_reader_open(const char *path, const char *format, const PnsHostFile *host, const char *remote, PnsReader **out,
                     char **error);
 void pns_reader_free(PnsReader *reader);
-// Shows the binary ones of the named columns (separated by U+001F) as JSON text. Before the reader is used.
-void pns_reader_show_json(PnsReader *reader, const char *names);
+// Shows the binary ones of the named columns as JSON text. Before the reader is used.
+void pns_reader_show_json(PnsReader *reader, const char *const *names, uint64_t count);
 // Shows bytes that the file gives no type as text. Before the reader is used.
 int pns_reader_show_text(PnsReader *reader, char **error);
 int pns_reader_schema(PnsReader *reader, struct ArrowSchema *out, char **error);
@@ -113,8 +120,9 @@ int pns_predicate_prunes(const PnsPredicate *predicate);
 
 // --- scans -----------------------------------------------------------------------------------------------------------
 // One scan of one table function call. `disabled` is a comma-separated list of evidence kinds to ignore.
-// `query` numbers the connection's queries: the scans of one query are listed together.
-PnsScan *pns_scan_new(uint64_t connection, uint64_t query, const char *source, const char *disabled);
+// `instance` numbers the databases of this process and `connection` the connections of one of them; `query` numbers the
+// connection's queries: the scans of one query are listed together.
+PnsScan *pns_scan_new(uint64_t instance, uint64_t connection, uint64_t query, const char *source, const char *disabled);
 void pns_scan_free(PnsScan *scan);
 // Files: how many the caller listed, and how many its own file pruning (partitions, file names, catalog) ruled out.
 void pns_scan_files(PnsScan *scan, uint64_t considered, uint64_t skipped, const char *evidence);
@@ -147,10 +155,10 @@ void pns_rows_judge(const PnsRows *rows, const PnsPredicate *predicate, const ui
 void pns_rows_free(PnsRows *rows);
 // Counts candidate rows that were left out after all.
 void pns_scan_skip_rows(PnsScan *scan, const char *evidence, uint64_t rows);
-// "key\tvalue\n" lines for EXPLAIN ANALYZE.
-char *pns_scan_summary(PnsScan *scan);
+// Titles and values for EXPLAIN ANALYZE, in turn.
+PnsTexts *pns_scan_summary(PnsScan *scan);
 // The counters of a connection's last scans.
-int pns_last_scans(uint64_t connection, struct ArrowArray *out, char **error);
+int pns_last_scans(uint64_t instance, uint64_t connection, struct ArrowArray *out, char **error);
 int pns_last_scans_schema(struct ArrowSchema *out, char **error);
 
 // --- writing ---------------------------------------------------------------------------------------------------------
@@ -173,15 +181,20 @@ int pns_writer_finish(PnsWriter *writer, char **result, char **error);
 void pns_writer_free(PnsWriter *writer);
 
 // --- stores ----------------------------------------------------------------------------------------------------------
-// Lists come as text: every record ends with U+001E, its fields are separated by U+001F.
 // `options` is a JSON object of text values with the names of ATTACH's options (storage, tenant, read_only, snapshot,
 // and snapshot_time as `at` below).
 int pns_store_open(const char *address, const char *options, const char *remote, PnsStore **out, char **error);
 void pns_store_free(PnsStore *store);
-// One record without end: kind, address, storage root, TLM magic that readers of the store understand (may be empty),
-// "1" when read-only.
-char *pns_store_info(PnsStore *store);
-int pns_store_databases(PnsStore *store, char **out, char **error);
+// `magic`: the TLM magic that readers of the store understand; may be empty. The texts are freed with pns_string_free.
+typedef struct PnsStoreInfo {
+	char *kind;
+	char *address;
+	char *storage;
+	char *magic;
+	int read_only;
+} PnsStoreInfo;
+void pns_store_info(PnsStore *store, PnsStoreInfo *out);
+int pns_store_databases(PnsStore *store, PnsTexts **out, char **error);
 // A transaction pins every table to the snapshot it first saw. Tables come and go at its commit. Freed without one, it
 // removes the extents it wrote.
 PnsTx *pns_tx_new(PnsStore *store);
@@ -189,39 +202,60 @@ void pns_tx_free(PnsTx *transaction);
 int pns_tx_commit(PnsTx *transaction, char **error);
 int pns_tx_create_database(PnsTx *transaction, const char *name, int *created, char **error);
 int pns_tx_drop_database(PnsTx *transaction, const char *name, int cascade, int *existed, char **error);
-int pns_tx_tables(PnsTx *transaction, const char *database, char **out, char **error);
+int pns_tx_tables(PnsTx *transaction, const char *database, PnsTexts **out, char **error);
 // `at`: "", "version:<sequence>", "timestamp_ns:<nanoseconds>" or "timestamp_us:<microseconds>". `*out` stays null when
 // there is no such table.
 int pns_tx_table(PnsTx *transaction, const char *database, const char *table, const char *at, PnsTable **out,
                  char **error);
 // Splits the name of a table: database.table, each of them as it is or in double quotes.
 int pns_table_name(const char *name, char **database, char **table, char **error);
-// The schema is consumed; `types` are DuckDB's names of its types, separated by U+001F, for messages. `*created` is 0
+// The schema is consumed; `types` are DuckDB's names of its types, for messages. `*created` is 0
 // when there is such a table. With `if_not_exists` one that somebody else creates before the commit is as good.
 int pns_tx_create_table(PnsTx *transaction, const char *database, const char *table, struct ArrowSchema *schema,
-                        const char *types, int if_not_exists, int *created, char **error);
+                        const char *const *types, uint64_t type_count, int if_not_exists, int *created, char **error);
 int pns_tx_drop_table(PnsTx *transaction, const char *database, const char *table, char **error);
 int pns_tx_add_column(PnsTx *transaction, const char *database, const char *table, struct ArrowSchema *schema,
-                      const char *types, char **error);
-// Where to write a new extent: id, object path, location. Its directory exists afterwards.
-int pns_tx_new_extent(PnsTx *transaction, const char *database, const char *table, const char *extension, char **out,
-                      char **error);
-// Makes a written extent part of the table at commit. `extent` is what pns_tx_new_extent returned, `result` what
-// pns_writer_finish did.
-int pns_tx_append(PnsTx *transaction, const char *database, const char *table, const char *extent, const char *format,
-                  const char *result, char **error);
+                      const char *const *types, uint64_t type_count, char **error);
+// Where to write a new extent. The texts are freed with pns_string_free.
+typedef struct PnsNewExtent {
+	char *id;
+	char *object_path;
+	char *location;
+} PnsNewExtent;
+// The directory of the location exists afterwards.
+int pns_tx_new_extent(PnsTx *transaction, const char *database, const char *table, const char *extension,
+                      PnsNewExtent *out, char **error);
+// Makes a written extent part of the table at commit. `id` and `object_path` are those of pns_tx_new_extent, `result`
+// is what pns_writer_finish returned.
+int pns_tx_append(PnsTx *transaction, const char *database, const char *table, const char *id, const char *object_path,
+                  const char *format, const char *result, char **error);
 void pns_table_free(PnsTable *table);
 uint64_t pns_table_sequence(PnsTable *table);
 int pns_table_schema(PnsTable *table, struct ArrowSchema *out, char **error);
-// The extents that may hold a row that satisfies the predicate (null: all of them). The first record counts: extents
-// considered, ruled out by time, distinct, tokens, paths, notes, manifests considered and ruled out. Then one record
-// per extent: location, bytes, rows.
-int pns_table_extents(PnsTable *table, const PnsPredicate *predicate, const char *disabled, char **out, char **error);
+// The extents that may hold a row that satisfies the predicate (null: all of them): where they are, their rows
+// together, and what was considered and ruled out by time, distinct, tokens and paths. `notes` is freed with
+// pns_string_free.
+typedef struct PnsExtentCounts {
+	uint64_t rows;
+	uint64_t considered;
+	uint64_t skipped[4];
+	uint64_t manifests;
+	uint64_t manifests_skipped;
+	char *notes;
+} PnsExtentCounts;
+int pns_table_extents(PnsTable *table, const PnsPredicate *predicate, const char *disabled, PnsTexts **locations,
+                      PnsExtentCounts *counts, char **error);
 // Rows of pensieve_snapshots, pensieve_extents, pensieve_column_stats.
 int pns_table_list_schema(const char *function, struct ArrowSchema *out, char **error);
 int pns_table_list(PnsTable *table, const char *function, struct ArrowArray *out, char **error);
+// Opens the extent at a location of `length` bytes as a scan does, so that the session's access settings, secrets and
+// file systems hold. The reader is given away; null when it failed, which the caller of the call below then reports.
+typedef struct PnsOpener {
+	void *context;
+	PnsReader *(*open)(void *context, const char *location, uint64_t length);
+} PnsOpener;
 // What a scan with the predicate would read, and the extents and blocks it would skip: rows of pensieve_plan.
-int pns_table_plan(PnsTable *table, const PnsPredicate *predicate, const char *disabled, const char *remote,
+int pns_table_plan(PnsTable *table, const PnsPredicate *predicate, const char *disabled, PnsOpener opener,
                    struct ArrowArray *out, char **error);
 
 // --- settings --------------------------------------------------------------------------------------------------------

@@ -28,6 +28,15 @@ void KeepInPlan(TableFunction &function);
 //! Takes ownership of text returned by the core.
 string TakeString(char *text);
 
+//! Takes ownership of texts returned by the core.
+vector<string> TakeTexts(PnsTexts *texts);
+
+//! Texts as the core takes them; they point into `texts`.
+vector<const char *> TextPointers(const vector<string> &texts);
+
+//! The number of the database instance that the connection belongs to: no two instances of a process have the same.
+uint64_t InstanceNumber(ClientContext &context);
+
 //! A message for the core, allocated the way the core frees it.
 char *MallocMessage(const string &message);
 
@@ -88,7 +97,7 @@ using BlockPtr = std::unique_ptr<PnsBlock, BlockDeleter>;
 
 //! Whether a failure means that DuckDB has no file system for the path's scheme, so that the core's object store client
 //! serves it.
-bool NeedsObjectStore(const string &path, const ErrorData &error);
+bool NeedsObjectStore(ClientContext &context, const string &path, const ErrorData &error);
 
 //! What a scan counted, for EXPLAIN ANALYZE.
 void AddScanMetrics(PnsScan *scan, TableFunctionGetMetricsInput &input);

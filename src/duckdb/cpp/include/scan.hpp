@@ -122,9 +122,9 @@ struct ExtentLocalState : public LocalTableFunctionState {
 
 class ExtentReader : public BaseFileReader {
   public:
-	//! `json_columns`: binary columns to show as JSON, separated by U+001F.
+	//! `json_columns`: binary columns to show as JSON.
 	ExtentReader(ClientContext &context, OpenFileInfo file, const ExtentOptions &options,
-	             const string &json_columns = string());
+	             const vector<string> &json_columns = vector<string>());
 
 	ReaderPtr reader;
 	ArrowColumns arrow;
@@ -282,12 +282,17 @@ struct ExtentInterface : public MultiFileReaderInterface {
 	string format;
 };
 
+//! Whether a column of the table is the files' column of the same name: not one of the path or the row number, and not
+//! one that the caller's schema maps to another name or to a field id. Only then do the files' statistics under that
+//! name speak of it.
+bool ReadsFileColumn(const MultiFileBindData &bind_data, idx_t column);
+
 //! Stage 1: lets the catalog rule out extents by conjuncts in the core's JSON. Does nothing for plain files.
 void PruneByCatalog(ClientContext &context, MultiFileBindData &bind_data, const vector<string> &conjuncts);
 //! Counts what stage 1 ruled out.
 void CountStoreFiles(PnsScan *scan, const StoreFileList &files, idx_t remaining);
-//! The columns of a store's table that are JSON, separated by U+001F.
-string JsonColumns(const StoreFileList &files);
+//! The columns of a store's table that are JSON.
+vector<string> JsonColumns(const StoreFileList &files);
 //! What EXPLAIN says about a store's table.
 string DescribeStoreFiles(const StoreFileList &files);
 

@@ -14,9 +14,6 @@
 
 namespace pensieve {
 
-//! Records of a list of the core, split into fields.
-vector<vector<string>> SplitRecords(const string &text);
-
 //! An open store. Shared by everything that came out of it.
 struct Store {
 	StorePtr handle;
@@ -75,8 +72,9 @@ class StoreFileList : public MultiFileList {
 	struct Listed {
 		vector<OpenFileInfo> files;
 		idx_t rows = 0;
-		//! Extents considered, then ruled out by time, distinct, tokens, paths.
-		vector<idx_t> counts;
+		//! Extents considered, and those ruled out by time, distinct, tokens, paths.
+		idx_t considered = 0;
+		vector<idx_t> skipped;
 		string notes;
 		//! Manifests of the snapshot, and those that a time filter ruled out unread. None in SQL catalogs.
 		idx_t manifests = 0;
@@ -104,7 +102,7 @@ CopyFunction GetExtentCopyFunction(const string &format);
 
 //! The columns as Arrow, and DuckDB's names of their types for messages.
 void ExportColumns(ClientContext &context, const vector<LogicalType> &types, const vector<string> &names,
-                   const string &table, ArrowSchemaWrapper &schema, string &type_names);
+                   const string &table, ArrowSchemaWrapper &schema, vector<string> &type_names);
 
 //! What one thread that writes to an extent has.
 struct ExtentSinkThread : public LocalSinkState {
@@ -152,7 +150,9 @@ class ExtentSink {
 	string extension;
 	mutex lock;
 	//! Id, object path and location of the extent, as the core wrote them.
-	string extent;
+	string id;
+	string object_path;
+	string location;
 	unique_ptr<GlobalFunctionData> writer;
 	//! Filled by the writer when the extent is complete.
 	unique_ptr<CopyFunctionFileStatistics> statistics;
@@ -207,7 +207,8 @@ class StoreTransaction : public Transaction {
 	//! Entries handed out; they live as long as the transaction.
 	vector<unique_ptr<CatalogEntry>> entries;
 	mutex lock;
-	case_insensitive_map_t<optional_ptr<CatalogEntry>> tables;
+	//! By database, table and place in time.
+	std::map<vector<string>, optional_ptr<CatalogEntry>> tables;
 
   private:
 	unique_ptr<vector<string>> databases;
