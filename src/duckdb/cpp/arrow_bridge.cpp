@@ -92,8 +92,8 @@ ArrowColumns ReadArrowSchema(ClientContext &context, ArrowSchemaWrapper &schema,
 			result.dictionary_types.emplace_back();
 			result.unreadable.push_back(
 			    StringUtil::Format("%s: column \"%s\" cannot be read: DuckDB has no type for Arrow format '%s' (%s); "
-			                       "select the other columns",
-			                       file, name, child.format ? child.format : "", ErrorData(error).RawMessage()));
+				                   "select the other columns",
+				                   file, name, child.format ? child.format : "", ErrorData(error).RawMessage()));
 		}
 		result.definitions.push_back(DefineColumn(name, result.types.back(), child));
 		result.names.push_back(std::move(name));
