@@ -10,10 +10,10 @@ use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowRowGroupWriterFactory,
 use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedFileWriter;
 
+use super::annotations;
 use super::fetch::guarded;
 use super::layout::Layout;
 use super::types::check_columns;
-use super::annotations;
 use crate::dictionary::encode_columns;
 use crate::format::{BlockEncoder, EncodedBlock, ExtentWriteResult, ExtentWriter, WriteOptions};
 use crate::stats::block::BlockStats;
