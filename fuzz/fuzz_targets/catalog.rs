@@ -31,10 +31,15 @@ fn sound() -> &'static Objects {
     static OBJECTS: OnceLock<Objects> = OnceLock::new();
     OBJECTS.get_or_init(|| {
         let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-        let log = ManifestLog::new(Arc::clone(&store), "", "memory", false, None).expect("an empty prefix is a valid one");
+        let log =
+            ManifestLog::new(Arc::clone(&store), "", "memory", false, None).expect("an empty prefix is a valid one");
         log.create_database("d").expect("memory takes it");
-        let columns =
-            [("trace_id", ColumnType::String), ("n", ColumnType::Long), ("d", ColumnType::Real), ("ts", ColumnType::Timestamp)];
+        let columns = [
+            ("trace_id", ColumnType::String),
+            ("n", ColumnType::Long),
+            ("d", ColumnType::Real),
+            ("ts", ColumnType::Timestamp),
+        ];
         let columns = columns.map(|(name, kind)| TableColumn::new(name, kind));
         let mut view = log.create_table(&table(), &columns).expect("memory takes it").expect("it is new");
         for number in 0..2 {
@@ -44,8 +49,10 @@ fn sound() -> &'static Objects {
             }
             view = log.commit(&view, &changes).expect("nobody else commits");
         }
-        let all = block_on(store.list(None).map_ok(|object| object.location).try_collect::<Vec<_>>()).expect("memory lists");
-        let get = |path: &Path| block_on(async { store.get(path).await?.bytes().await }).expect("it was listed").to_vec();
+        let all =
+            block_on(store.list(None).map_ok(|object| object.location).try_collect::<Vec<_>>()).expect("memory lists");
+        let get =
+            |path: &Path| block_on(async { store.get(path).await?.bytes().await }).expect("it was listed").to_vec();
         all.into_iter().map(|path| (path.clone(), get(&path))).collect()
     })
 }
@@ -96,10 +103,14 @@ fn ask(objects: Objects) {
         let _ = log.totals(&view);
         let _ = log.visit_stats(&view, &mut |_, _| Ok(()));
         for predicate in [
-            BlockPredicate::Compare { column: "trace_id".into(), op: CompareOp::Eq, value: Scalar::Str("id-44".into()) },
+            BlockPredicate::Compare {
+                column: "trace_id".into(),
+                op: CompareOp::Eq,
+                value: Scalar::Str("id-44".into()),
+            },
             BlockPredicate::Compare { column: "n".into(), op: CompareOp::Eq, value: Scalar::Int(44) },
             BlockPredicate::TimeRange { column: "ts".into(), start: Some(0), end: Some(40_000_000_280) },
-            BlockPredicate::Text { column: "trace_id".into(), pattern: TextPattern::Contains("id".into()) },
+            BlockPredicate::Text { column: "trace_id".into(), pattern: TextPattern::contains("id") },
             BlockPredicate::IsNull { column: "note".into() },
         ] {
             let _ = log.prune(&view, &predicate, &PruneOptions::default());

@@ -43,12 +43,21 @@ fn rows(block: i64) -> RecordBatch {
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("trace_id", Arc::new(StringArray::from_iter(numbers().map(|n| (n % 7 != 0).then(|| format!("id-{n}")))))),
         ("n", Arc::new(Int64Array::from_iter(numbers().map(|n| (n % 5 != 0).then_some(n))))),
-        ("d", Arc::new(Float64Array::from_iter(numbers().map(|n| (n % 3 != 0).then_some(if n % 4 == 0 { f64::NAN } else { 0.5 }))))),
+        (
+            "d",
+            Arc::new(Float64Array::from_iter(
+                numbers().map(|n| (n % 3 != 0).then_some(if n % 4 == 0 { f64::NAN } else { 0.5 })),
+            )),
+        ),
         ("ts", Arc::new(TimestampNanosecondArray::from_iter_values(numbers().map(|n| n * 1_000_000_007)))),
         ("b", Arc::new(BooleanArray::from_iter(numbers().map(|n| (n % 9 != 0).then_some(n % 2 == 0))))),
-        ("li", Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(numbers().map(|n| {
-            (n % 6 != 0).then(|| (0..n % 4).map(|item| (item != 2).then_some(1)).collect::<Vec<_>>())
-        })))),
+        (
+            "li",
+            Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(
+                numbers()
+                    .map(|n| (n % 6 != 0).then(|| (0..n % 4).map(|item| (item != 2).then_some(1)).collect::<Vec<_>>())),
+            )),
+        ),
     ];
     RecordBatch::try_from_iter(columns).expect("the columns are of one length")
 }
@@ -68,7 +77,12 @@ pub fn seed(inputs: impl IntoIterator<Item = Vec<u8>>, data: Option<&str>) {
     let Some(directory) = std::env::var_os("PENSIEVE_FUZZ_SEEDS").map(PathBuf::from) else { return };
     let mut all: Vec<Vec<u8>> = inputs.into_iter().collect();
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../test/data");
-    for entry in data.map(|name| std::fs::read_dir(root.join(name)).expect("the folder is there")).into_iter().flatten().flatten() {
+    for entry in data
+        .map(|name| std::fs::read_dir(root.join(name)).expect("the folder is there"))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
         match std::fs::read(entry.path()) {
             Ok(bytes) if bytes.len() < LARGEST_SEED => all.push(with_mode(0, &bytes)),
             _ => {}
@@ -89,9 +103,10 @@ pub fn with_mode(mode: u8, bytes: &[u8]) -> Vec<u8> {
 fn constant(kind: &DataType) -> Scalar {
     match kind {
         DataType::Boolean => Scalar::Bool(true),
-        DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond | TimeUnit::Microsecond | TimeUnit::Nanosecond, _) => {
-            Scalar::TimestampNs(40_000_000_280)
-        }
+        DataType::Timestamp(
+            TimeUnit::Second | TimeUnit::Millisecond | TimeUnit::Microsecond | TimeUnit::Nanosecond,
+            _,
+        ) => Scalar::TimestampNs(40_000_000_280),
         DataType::Float32 | DataType::Float64 => Scalar::Float(0.5),
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Scalar::Str("id-44".to_owned()),
         _ => Scalar::Int(44),
@@ -109,8 +124,16 @@ fn read(reader: &dyn ExtentReader) {
     let blocks = reader.metadata().block_rows.len().min(BLOCKS);
     for field in schema.fields().iter().take(12) {
         for predicate in [
-            BlockPredicate::Compare { column: field.name().clone(), op: CompareOp::Eq, value: constant(field.data_type()) },
-            BlockPredicate::Compare { column: field.name().clone(), op: CompareOp::Lt, value: constant(field.data_type()) },
+            BlockPredicate::Compare {
+                column: field.name().clone(),
+                op: CompareOp::Eq,
+                value: constant(field.data_type()),
+            },
+            BlockPredicate::Compare {
+                column: field.name().clone(),
+                op: CompareOp::Lt,
+                value: constant(field.data_type()),
+            },
             BlockPredicate::IsNull { column: field.name().clone() },
         ] {
             let Ok(kept) = reader.pruned_blocks(&predicate) else { continue };
