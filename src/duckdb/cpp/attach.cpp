@@ -331,10 +331,10 @@ optional_ptr<CatalogEntry> StoreSchema::CreateTable(CatalogTransaction transacti
 		Check(pns_tx_create_database(transaction.handle.get(), database.c_str(), &made, &error), error);
 		transaction.ForgetDatabases();
 	}
-	auto status =
-	    pns_tx_create_table(transaction.handle.get(), database.c_str(), name.c_str(),
-		                    reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), type_pointers.data(), type_pointers.size(),
-		                    base.on_conflict == OnCreateConflict::IGNORE_ON_CONFLICT ? 1 : 0, &created, &error);
+	auto status = pns_tx_create_table(
+	    transaction.handle.get(), database.c_str(), name.c_str(),
+	    reinterpret_cast<::ArrowSchema *>(&schema.arrow_schema), type_pointers.data(), type_pointers.size(),
+	    base.on_conflict == OnCreateConflict::IGNORE_ON_CONFLICT ? 1 : 0, &created, &error);
 	schema.arrow_schema.release = nullptr;
 	Check(status, error);
 	if (!created && base.on_conflict != OnCreateConflict::IGNORE_ON_CONFLICT) {

@@ -4,8 +4,8 @@
 #ifdef PENSIEVE_HOST_LINKED
 #include <dlfcn.h>
 
-// A build that is linked against the DuckDB of one Python environment works in that one. In another process the dynamic linker would load
-// that DuckDB beside the one that is running, and the two would not know of each other's objects.
+// A build that is linked against the DuckDB of one Python environment works in that one. In another process the dynamic
+// linker would load that DuckDB beside the one that is running, and the two would not know of each other's objects.
 static void RequireLinkedHost(duckdb::ExtensionLoader &loader) {
 	Dl_info linked, running;
 	auto &file_system = duckdb::FileSystem::GetFileSystem(loader.GetDatabaseInstance());
@@ -16,7 +16,8 @@ static void RequireLinkedHost(duckdb::ExtensionLoader &loader) {
 		return;
 	}
 	throw duckdb::InvalidInputException(
-	    "this build of pensieve is linked to the DuckDB in %s and works there only, but the DuckDB that loads it is %s. "
+	    "this build of pensieve is linked to the DuckDB in %s and works there only, but the DuckDB that loads it is "
+		"%s. "
 	    "Load it in the Python environment it was built for, or build one that loads everywhere with `make dist`",
 	    linked.dli_fname, running.dli_fname);
 }

@@ -21,8 +21,9 @@ inline void Check(int kind, char *const &message) {
 	}
 }
 
-//! For scans of attached tables, which know what they read by their bind data and not by the arguments of a call: DuckDB must not copy
-//! such a plan by calling the function again. It then keeps a common table expression that is used twice as it is.
+//! For scans of attached tables, which know what they read by their bind data and not by the arguments of a call:
+//! DuckDB must not copy such a plan by calling the function again. It then keeps a common table expression that is used
+//! twice as it is.
 void KeepInPlan(TableFunction &function);
 
 //! Takes ownership of text returned by the core.
