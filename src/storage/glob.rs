@@ -110,8 +110,8 @@ mod tests {
     fn store(names: &[&str]) -> object_store::memory::InMemory {
         let store = object_store::memory::InMemory::new();
         for name in names {
-            let put = store.put(&Path::from_iter(name.split('/')), "x".into());
-            runtime().unwrap().block_on(put).unwrap();
+            let path = Path::from_iter(name.split('/'));
+            runtime().unwrap().block_on(store.put(&path, "x".into())).unwrap();
         }
         store
     }

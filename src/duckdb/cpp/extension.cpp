@@ -17,7 +17,7 @@ static void RequireLinkedHost(duckdb::ExtensionLoader &loader) {
 	}
 	throw duckdb::InvalidInputException(
 	    "this build of pensieve is linked to the DuckDB in %s and works there only, but the DuckDB that loads it is "
-		"%s. "
+	    "%s. "
 	    "Load it in the Python environment it was built for, or build one that loads everywhere with `make dist`",
 	    linked.dli_fname, running.dli_fname);
 }

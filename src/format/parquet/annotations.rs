@@ -517,7 +517,7 @@ mod tests {
         assert_eq!(logical[8..], [Some(utc), None]);
         let file = parquet::file::metadata::FileMetaData::new(2, 0, None, None, Arc::new(annotated), None);
         let metadata = ParquetMetaData::new(file, Vec::new());
-        let bare: Fields = stored.iter().map(|field| bare(field)).collect();
+        let bare: Fields = stored.iter().map(bare).collect();
         let shown = shown(&Arc::new(Schema::new(bare)), &metadata);
         for (shown, input) in shown.fields().iter().zip(&inputs).filter(|(field, _)| field.name() != "t") {
             assert_eq!(shown, input);
