@@ -223,7 +223,8 @@ fn units_without_a_parquet_type_are_converted() {
 
 #[test]
 fn unsupported_types_and_options_are_refused_before_anything_is_written() {
-    let interval = Arc::new(Schema::new(vec![Field::new("iv", DataType::Interval(IntervalUnit::MonthDayNano), true)]));
+    let item = Arc::new(Field::new("item", DataType::Interval(IntervalUnit::MonthDayNano), true));
+    let interval = Arc::new(Schema::new(vec![Field::new("iv", DataType::List(item), true)]));
     let error = ParquetFormat.check(&interval, &WriteOptions::default()).unwrap_err().to_string();
     assert!(error.contains("column \"iv\"") && error.contains("Parquet"), "{error}");
     ParquetFormat.check(&schema(), &WriteOptions::default()).unwrap();
