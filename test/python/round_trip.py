@@ -121,6 +121,7 @@ KNOWN = [
     ("parquet", "TIMETZ", "*", "values", "times with a zone are stored in UTC, as DuckDB's own writer does"),
     ("store of parquet", "TIMETZ", "*", "values", "times with a zone are stored in UTC, as DuckDB's own writer does"),
     ("read_parquet", "TIMETZ", "*", "values", "times with a zone are stored in UTC, as DuckDB's own writer does"),
+    ("pyarrow", "INTERVAL", "plain", "values", "pyarrow shows Parquet's intervals as their bytes"),
     ("pyarrow", "TIMETZ", "*", "values", "Arrow's times have no zone"),
     *[
         ("read_parquet", kind, "*", "values", "Parquet has no annotation for them: their bytes are a BLOB")
