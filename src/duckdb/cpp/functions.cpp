@@ -69,8 +69,10 @@ bool ExtentInterface::ParseOption(ClientContext &, const Identifier &key, const 
 		throw NotImplementedException("encryption_config: encrypted Parquet files are not read as extents; read them "
 		                              "with read_parquet, or write them again without encryption");
 	}
-	// what the file says decides (compression), nothing is assumed about NaN anyway (can_have_nan), or there is one way
-	return key == "compression" || key == "can_have_nan" || key == "prefetch_strategy" || key == "debug_use_openssl";
+	// what the file says decides (compression), nothing is assumed about NaN anyway (can_have_nan), there is one way,
+	// or it is for DuckDB itself, of which 2.0.0 does not know it yet (maximum_files_for_stats)
+	return key == "compression" || key == "maximum_files_for_stats" || key == "can_have_nan" ||
+	       key == "prefetch_strategy" || key == "debug_use_openssl";
 }
 
 unique_ptr<TableFunctionData> ExtentInterface::InitializeBindData(MultiFileBindData &,
