@@ -413,8 +413,11 @@ class Store(Composition):
                 for table in (self.table, self.expected):
                     self.run(f"ALTER TABLE {table} ADD COLUMN {name} {data.COLUMNS[name]}")
                 known.append(name)
+            count = f"SELECT count(*) FROM {self.expected}"
+            before = self.run(count).fetchone()
             self.append(known, condition)
-            if old is None and not later and self.chance(0.15):
+            # no rows are no snapshot, and the newest one may be older than the newest column
+            if old is None and not later and self.run(count).fetchone() != before and self.chance(0.15):
                 old = f"{self.expected}_old"
                 self.run(f"CREATE TABLE {old} AS FROM {self.expected}")
                 sequence = self.run(f"SELECT max(sequence) FROM pensieve_snapshots('{self.table}')").fetchone()[0]
